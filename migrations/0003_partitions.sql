@@ -1,0 +1,67 @@
+-- serves code from: 1
+--
+-- One partition a day, by UTC, made ahead. Rows of a day that has none (a clock that jumped, a housekeeper that slept)
+-- go to the default partition and are pruned there row by row. Both functions give up after a short wait for a lock and
+-- are called again: dropping a partition waits behind every reader, and meanwhile every insert would wait behind it.
+
+create function leasehold.make_partitions(days_ahead integer) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set lock_timeout = '200ms'
+as $$
+declare
+  parent text;
+  day date;
+  partition text;
+  made integer := 0;
+begin
+  foreach parent in array array['archive', 'job_attempt'] loop
+    for day in select d::date from generate_series(
+      (leasehold.clock() at time zone 'UTC')::date, (leasehold.clock() at time zone 'UTC')::date + days_ahead, interval '1 day') d
+    loop
+      partition := parent || '_' || to_char(day, 'YYYYMMDD');
+      continue when to_regclass(format('leasehold.%I', partition)) is not null;
+      begin
+        -- Attached rather than created in place: that takes no lock which an insert into the parent would wait for.
+        execute format('create table leasehold.%I (like leasehold.%I including defaults including constraints)', partition, parent);
+        execute format('alter table leasehold.%I attach partition leasehold.%I for values from (%L) to (%L)',
+          parent, partition, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
+        made := made + 1;
+      exception
+        -- Somebody else is making it; a reader holds the lock; or the default partition already holds rows of that day.
+        when duplicate_table or unique_violation or lock_not_available or check_violation then null;
+      end;
+    end loop;
+  end loop;
+  return made;
+end
+$$;
+
+-- At most one partition of each table a call, oldest first: a clock that is wrong for a minute must not cost the archive.
+create function leasehold.drop_partitions(keep interval) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set lock_timeout = '200ms'
+as $$
+declare
+  parent text;
+  partition text;
+  dropped integer := 0;
+begin
+  foreach parent in array array['archive', 'job_attempt'] loop
+    select c.relname into partition
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = format('leasehold.%I', parent)::regclass and c.relname ~ '_\d{8}$'
+      and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' <= leasehold.clock() - keep
+    order by c.relname limit 1;
+    continue when partition is null;
+    begin
+      execute format('drop table leasehold.%I', partition);
+      dropped := dropped + 1;
+    exception
+      when lock_not_available or undefined_table then null;
+    end;
+  end loop;
+  return dropped;
+end
+$$;

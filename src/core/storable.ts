@@ -1,0 +1,385 @@
+import { types } from 'node:util'
+import { ValueNotStorableError } from './errors.ts'
+
+// Two doors into a jsonb column. What a caller hands us is refused when it would not come back as it went in.
+// What happened to a job (its error, result, notes) is made safe instead: recording a failure must never fail.
+
+export interface StorableLimits {
+  /** Of the JSON text, in UTF-8. Default 1 MiB, at most 32 MiB. */
+  readonly bytes?: number | undefined
+  /** Levels of arrays and objects. Default 100, at most 500. */
+  readonly depth?: number | undefined
+}
+
+/** What the `error` column holds. Strings only, all of them safe to store. */
+export interface ErrorDescription {
+  name: string
+  message: string
+  stack?: string
+  code?: string
+  cause?: ErrorDescription
+  errors?: ErrorDescription[]
+}
+
+const DEFAULT_BYTES = 1024 * 1024
+// jsonb can take six times the room of its text ([1,1,…]) and Postgres stops at 256 MiB of jsonb.
+const MAX_BYTES = 32 * 1024 * 1024
+const DEFAULT_DEPTH = 100
+// The walk is recursive; this many levels fit a stack that is already half used.
+const MAX_DEPTH = 500
+
+/**
+ * JSON text for a jsonb column that parses back to the same value, or a `ValueNotStorableError` naming the path.
+ * As with JSON, a valid Date becomes its ISO string, `toJSON` is honoured, `-0` becomes 0, and an object's property
+ * that is `undefined` is left out.
+ */
+export function encodeInput(value: unknown, limits?: StorableLimits): string {
+  return new Encoder('refuse', limits).encode(value)
+}
+
+/** JSON text that a jsonb column always accepts: what cannot be stored is replaced, never refused. Never throws. */
+export function encodeSafely(value: unknown, limits?: StorableLimits): string {
+  return repaired('repair', value, limits)
+}
+
+function repaired(policy: Policy, value: unknown, limits?: StorableLimits): string {
+  const encoder = new Encoder(policy, limits)
+  try {
+    return encoder.encode(value)
+  } catch {
+    if (encoder.stop === undefined) return '"[unreadable]"'
+    // Reading stopped at the limit, so the true size is not known. This stays under 4 kB whatever the limit.
+    const start = replaceUnstorable(encoder.out.slice(0, 1000))
+    return JSON.stringify({ truncated: true, limitBytes: encoder.maxBytes, start })
+  }
+}
+
+const TRUNCATED = '… (truncated)'
+
+/**
+ * Any value as text that Postgres can store, at most `maxChars` UTF-16 units long. Never throws.
+ * NUL and lone surrogates become U+FFFD: one character for one, so nothing grows, and unlike a written-out `\u0000`
+ * it cannot be mistaken for text that was there.
+ */
+export function safeText(value: unknown, maxChars = 8192): string {
+  let text: string
+  try {
+    // Printing millions of digits takes seconds, and a worker that cannot renew its leases loses them.
+    text = typeof value === 'bigint' && BigInt.asIntN(4096, value) !== value ? '[huge BigInt]' : String(value)
+  } catch {
+    text = '[unreadable]'
+  }
+  if (text.length <= maxChars) return replaceUnstorable(text)
+  // Cut first and replace afterwards: a huge text costs no more than a long one.
+  let end = Math.max(0, maxChars - TRUNCATED.length)
+  if (/^[\ud800-\udbff][\udc00-\udfff]/.test(text.slice(end - 1, end + 1))) end--
+  return (replaceUnstorable(text.slice(0, end)) + TRUNCATED).slice(0, maxChars)
+}
+
+// With the u flag, \p{Cs} sees whole code points: it matches a surrogate only when it is alone.
+const LONE_SURROGATE = /\p{Cs}/u
+
+function replaceUnstorable(text: string): string {
+  if (!NEEDS_CARE.test(text)) return text
+  return text.replaceAll('\0', '\ufffd').replace(/\p{Cs}/gu, '\ufffd')
+}
+
+// An AggregateError of AggregateErrors is a tree; the number of descriptions is bounded, not only its depth.
+const MAX_CAUSES_DEEP = 5
+const MAX_ERRORS = 10
+const MAX_DESCRIPTIONS = 16
+
+/** Whatever was thrown, as a plain object of bounded size for the `error` column. Never throws. */
+export function describeError(thrown: unknown): ErrorDescription {
+  try {
+    return describe(thrown, [], 0)
+  } catch {
+    return { name: 'Error', message: '[unreadable]' }
+  }
+}
+
+function describe(thrown: unknown, seen: unknown[], depth: number): ErrorDescription {
+  const [messageChars, stackChars] = depth === 0 ? [8192, 16384] : [2048, 4096]
+  const circular = isObject(thrown) && seen.includes(thrown)
+  seen.push(thrown)
+  const message = isObject(thrown) ? read(thrown, 'message') : undefined
+  if (!isObject(thrown) || (typeof message !== 'string' && !types.isNativeError(thrown))) {
+    const text = isObject(thrown) ? repaired('outline', thrown, { bytes: 4096 }) : thrown
+    return { name: 'NonError', message: safeText(text, messageChars) }
+  }
+  if (circular) return { name: nameOf(thrown), message: '[circular]' }
+
+  const description: ErrorDescription = {
+    name: nameOf(thrown),
+    message: safeText(message ?? '[unreadable]', messageChars),
+  }
+  const stack = read(thrown, 'stack')
+  if (typeof stack === 'string') description.stack = safeText(stack, stackChars)
+  const code = read(thrown, 'code')
+  if (typeof code === 'string' || typeof code === 'number') description.code = safeText(code, 200)
+
+  const room = () => depth < MAX_CAUSES_DEEP && seen.length < MAX_DESCRIPTIONS
+  const cause = read(thrown, 'cause')
+  if (cause !== undefined && cause !== null && room()) description.cause = describe(cause, seen, depth + 1)
+  const errors = read(thrown, 'errors')
+  const length = isObject(errors) ? read(errors, 'length') : undefined
+  if (isObject(errors) && typeof length === 'number') {
+    description.errors = []
+    for (let i = 0; i < Math.min(length, MAX_ERRORS) && room(); i++) {
+      description.errors.push(describe(read(errors, i), seen, depth + 1))
+    }
+  }
+  return description
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function'
+}
+
+function read(holder: object, key: string | number): unknown {
+  try {
+    return Reflect.get(holder, key)
+  } catch {
+    return undefined
+  }
+}
+
+/** Most error classes never set `name`; then the name of the class says more. */
+function nameOf(error: object): string {
+  const name = read(error, 'name')
+  return typeof name === 'string' && name !== '' && name !== 'Error' ? safeText(name, 200) : className(error, 'Error')
+}
+
+function className(value: object, otherwise: string): string {
+  const constructedBy = read(value, 'constructor')
+  const name = isObject(constructedBy) ? read(constructedBy, 'name') : undefined
+  return typeof name === 'string' && name !== '' ? safeText(name, 200) : otherwise
+}
+
+// refuse: throw at the first thing that cannot be stored. repair: put something in its place.
+// outline: repair, with errors by name only; for use by describe(), which would otherwise meet itself in a cycle.
+type Policy = 'refuse' | 'repair' | 'outline'
+
+// Written as what is left over, so that one scan finds quotes, backslashes, control characters and surrogates.
+const NEEDS_CARE = /[^ !#-[\]-\ud7ff\ue000-\uffff]/
+
+/**
+ * Checks and writes in one walk. A check followed by JSON.stringify would read every getter, toJSON and proxy twice,
+ * and the second answer need not be the first.
+ */
+class Encoder {
+  readonly policy: Policy
+  readonly maxBytes: number
+  readonly maxDepth: number
+  /** Set once the walk has to end; from then on nothing is repaired on the way out. */
+  stop: Error | undefined
+  out = ''
+  // Entries beyond the current depth are left over from earlier branches and never looked at.
+  readonly path: (string | number)[] = []
+  readonly ancestors: object[] = []
+
+  constructor(policy: Policy, limits: StorableLimits | undefined) {
+    this.policy = policy
+    this.maxBytes = within(limits?.bytes, DEFAULT_BYTES, MAX_BYTES)
+    this.maxDepth = within(limits?.depth, DEFAULT_DEPTH, MAX_DEPTH)
+  }
+
+  encode(value: unknown): string {
+    this.value(value, 0)
+    // A UTF-16 unit takes one to three bytes, so an exact count is seldom needed.
+    if (this.out.length * 3 > this.maxBytes && Buffer.byteLength(this.out) > this.maxBytes) this.tooLarge()
+    return this.out
+  }
+
+  value(value: unknown, depth: number, afterToJSON = false): void {
+    if (typeof value === 'string') {
+      this.out += this.quoted(value, depth)
+    } else if (typeof value === 'number') {
+      if (Number.isFinite(value)) this.out += value
+      else this.bad(depth, `${value} is not a JSON number; pass null or a string`, String(value))
+    } else if (typeof value === 'boolean' || value === null) {
+      this.out += value
+    } else if (typeof value === 'object') {
+      this.object(value, depth, afterToJSON)
+    } else if (value === undefined) {
+      this.bad(depth, 'undefined has no JSON form; pass null', null)
+    } else if (typeof value === 'bigint') {
+      this.bad(depth, 'a BigInt has no JSON form; pass String(value)', safeText(value))
+    } else if (typeof value === 'symbol') {
+      this.bad(depth, 'a symbol has no JSON form; pass a string', '[symbol]')
+    } else {
+      const name = read(value as object, 'name')
+      this.bad(depth, 'a function has no JSON form; pass data', `[function ${safeText(name, 200)}]`)
+    }
+  }
+
+  object(value: object, depth: number, afterToJSON: boolean): void {
+    const before = this.out
+    try {
+      const ancestor = this.ancestors.indexOf(value)
+      if (ancestor >= 0 && ancestor < depth) {
+        this.bad(depth, `it contains itself: it is the same object as ${this.pathTo(ancestor)}`, '[circular]')
+      } else if (depth >= this.maxDepth) {
+        this.bad(depth, `it is nested deeper than ${this.maxDepth} levels; flatten it`, '[too deep]')
+      } else {
+        this.ancestors[depth] = value
+        this.container(value, depth, afterToJSON)
+      }
+    } catch (thrown) {
+      // A trap or a toJSON threw, or the stack ran out: what was written of this object is taken back.
+      if (this.stop !== undefined) throw this.stop
+      this.out = before
+      this.bad(depth, `reading it threw: ${safeText(thrown, 200)}`, '[unreadable]', { cause: thrown })
+    }
+  }
+
+  container(value: object, depth: number, afterToJSON: boolean): void {
+    const isArray = Array.isArray(value)
+    const plain = isPlain(value, isArray)
+    if (!plain && this.special(value, depth)) return
+    const toJSON = afterToJSON ? undefined : (value as { toJSON?: unknown }).toJSON
+    if (typeof toJSON === 'function') {
+      const key = depth === 0 ? '' : String(this.path[depth - 1])
+      this.value(Reflect.apply(toJSON, value, [key]), depth, true)
+    } else if (this.policy === 'refuse' && !plain) {
+      const name = className(value, 'class')
+      throw this.refusal(depth, `an instance of ${name} loses its type; pass a plain object or array`)
+    } else if (this.policy === 'refuse' && hasEnumerableSymbol(value)) {
+      throw this.refusal(depth, 'it has a symbol as a key, which JSON leaves out; use string keys')
+    } else if (isArray) {
+      this.array(value, depth)
+    } else if (types.isMap(value)) {
+      this.array([...Map.prototype.entries.call(value)], depth)
+    } else if (types.isSet(value)) {
+      this.array([...Set.prototype.values.call(value)], depth)
+    } else {
+      this.fields(value, depth, plain)
+    }
+  }
+
+  /** Built-ins that JSON gets wrong whether or not they have a toJSON. True when the value is dealt with. */
+  special(value: object, depth: number): boolean {
+    if (types.isDate(value) && Number.isNaN(Date.prototype.getTime.call(value))) {
+      this.bad(depth, 'the Date is invalid; pass null', '[invalid Date]')
+    } else if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
+      const name = className(value, 'buffer')
+      this.bad(depth, `a ${name} has no JSON form; pass base64 text`, `[${name} of ${value.byteLength} bytes]`)
+    } else if (this.policy !== 'refuse' && (types.isNativeError(value) || value instanceof Error)) {
+      this.out += JSON.stringify(this.policy === 'repair' ? describeError(value) : `[${nameOf(value)}]`)
+    } else {
+      return false
+    }
+    return true
+  }
+
+  array(values: unknown[], depth: number): void {
+    const length = values.length
+    // A hole needs no test of its own: it reads as undefined.
+    if (this.policy === 'refuse' && Object.keys(values).length > length) {
+      throw this.refusal(depth, 'the array has named properties, which JSON leaves out; pass a plain object')
+    }
+    this.out += '['
+    for (let i = 0; i < length; i++) {
+      if (i > 0) this.out += ','
+      this.path[depth] = i
+      this.value(this.member(values, i, depth + 1), depth + 1)
+      if (this.out.length > this.maxBytes) this.tooLarge()
+    }
+    this.out += ']'
+  }
+
+  fields(value: object, depth: number, plain: boolean): void {
+    const keys = Object.keys(value)
+    let separator = '{'
+    for (const key of keys) {
+      this.path[depth] = key
+      const child = this.member(value, key, depth + 1)
+      if (child === undefined) continue
+      this.out += separator + this.quotedKey(key, depth + 1)
+      this.value(child, depth + 1)
+      separator = ','
+    }
+    // A Promise, a RegExp, a WeakMap: its name says more than {}.
+    if (!plain && keys.length === 0) this.out += JSON.stringify(`[${className(value, 'object')}]`)
+    else this.out += separator === '{' ? '{}' : '}'
+  }
+
+  /** The one and only read of a member. */
+  member(holder: object, key: string | number, depth: number): unknown {
+    try {
+      return (holder as Record<string | number, unknown>)[key]
+    } catch (thrown) {
+      if (this.policy !== 'refuse') return '[unreadable]'
+      throw this.refusal(depth, `reading it threw: ${safeText(thrown, 200)}`, { cause: thrown })
+    }
+  }
+
+  quotedKey(key: string, depth: number): string {
+    if (key !== '__proto__') return `${this.quoted(key, depth)}:`
+    // Copied onto another object by assignment, it would replace the prototype.
+    if (this.policy === 'refuse') throw this.refusal(depth, 'a key named __proto__ is not safe to copy; rename it')
+    return '"[__proto__]":'
+  }
+
+  /** Every key comes through here too, so that this test of the size also ends a walk over fields. */
+  quoted(text: string, depth: number): string {
+    if (text.length > this.maxBytes - this.out.length) {
+      this.out += JSON.stringify(replaceUnstorable(text.slice(0, 1000)))
+      this.tooLarge()
+    }
+    if (!NEEDS_CARE.test(text)) return `"${text}"`
+    if (this.policy !== 'refuse') return JSON.stringify(replaceUnstorable(text))
+    if (text.includes('\0')) throw this.refusal(depth, 'Postgres cannot store the character NUL (U+0000); remove it')
+    if (LONE_SURROGATE.test(text)) {
+      throw this.refusal(depth, 'it holds half of a surrogate pair, which is not text; repair it or pass base64')
+    }
+    return JSON.stringify(text)
+  }
+
+  /** Refuses, or writes the substitute. */
+  bad(depth: number, reason: string, substitute: string | null, options?: ErrorOptions): void {
+    if (this.policy === 'refuse') throw this.refusal(depth, reason, options)
+    this.out += JSON.stringify(substitute)
+  }
+
+  refusal(depth: number, reason: string, options?: ErrorOptions): Error {
+    this.stop = new ValueNotStorableError(this.pathTo(depth), reason, options)
+    return this.stop
+  }
+
+  tooLarge(): never {
+    throw this.refusal(0, `it is larger than ${this.maxBytes} bytes of JSON; store it elsewhere and pass a reference`)
+  }
+
+  pathTo(depth: number): string {
+    let text = '$'
+    for (const key of this.path.slice(0, depth)) {
+      if (typeof key === 'number') text += `[${key}]`
+      else if (/^[A-Za-z_$][\w$]{0,99}$/.test(key)) text += `.${key}`
+      // Printed as JSON, so that a NUL or half a surrogate pair can be seen, and the path itself can be stored.
+      else text += `[${JSON.stringify(key.length > 100 ? `${key.slice(0, 100)}…` : key)}]`
+    }
+    return text
+  }
+}
+
+function within(given: number | undefined, standard: number, ceiling: number): number {
+  return given !== undefined && given >= 0 ? Math.min(given, ceiling) : standard
+}
+
+function isPlain(value: object, isArray: boolean): boolean {
+  const prototype = Object.getPrototypeOf(value)
+  if (!isArray) return prototype === null || isRootPrototype(prototype)
+  return prototype === Array.prototype || isRootPrototype(Object.getPrototypeOf(prototype))
+}
+
+/** Object.prototype, also that of another realm (a vm context, a test runner). */
+function isRootPrototype(prototype: object): boolean {
+  if (prototype === Object.prototype) return true
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf')
+}
+
+function hasEnumerableSymbol(value: object): boolean {
+  const symbols = Object.getOwnPropertySymbols(value)
+  return symbols.length > 0 && symbols.some((symbol) => Object.prototype.propertyIsEnumerable.call(value, symbol))
+}

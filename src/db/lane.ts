@@ -1,0 +1,72 @@
+import type { QueryArrayConfig, QueryArrayResult } from 'pg'
+import { SchemaError } from '../core/errors.ts'
+
+/** Whatever runs a query: a pool, a client, the caller's open transaction. */
+export interface Queryable {
+  query(config: QueryArrayConfig): Promise<QueryArrayResult>
+}
+
+export interface LaneOptions {
+  /** Where our tables live. Default: leasehold. */
+  readonly schema?: string
+  /** Named statements are planned once per connection. PgBouncer in transaction mode needs false. Default: true. */
+  readonly prepare?: boolean
+}
+
+/** A row as the server printed it. Parsing is left to the statement that knows what it asked for. */
+export type Row = readonly (string | null)[]
+
+/** Postgres folds, truncates and forgives; this list does not. Quoting comes on top, for reserved words. */
+export function quoteSchema(schema: string): string {
+  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema) || schema.startsWith('pg_') || schema === 'information_schema') {
+    throw new SchemaError(
+      `${JSON.stringify(schema)} cannot be used as a schema name: 1 to 40 of a-z, 0-9 and _, not starting with a digit or "pg_".`,
+    )
+  }
+  return `"${schema}"`
+}
+
+/** SQL is written for the schema `leasehold`, so that it can be pasted into psql; this is the one thing rendered in. */
+export function renderSchema(sql: string, quotedSchema: string): string {
+  return sql.replaceAll('leasehold.', `${quotedSchema}.`)
+}
+
+const asPrinted = { getTypeParser: () => (value: string) => value } as unknown as NonNullable<QueryArrayConfig['types']>
+
+/**
+ * One schema reached through one connection or pool: the unit that no statement ever spans two of.
+ * Statements are constants; their name is their first line, `-- job.claim`.
+ */
+export class Lane {
+  readonly schema: string
+  readonly #db: Queryable
+  readonly #prepare: boolean
+  readonly #quoted: string
+  readonly #rendered: Map<string, { text: string; name?: string }>
+
+  constructor(db: Queryable, options: LaneOptions = {}, rendered = new Map<string, { text: string; name?: string }>()) {
+    this.schema = options.schema ?? 'leasehold'
+    this.#quoted = quoteSchema(this.schema)
+    this.#db = db
+    this.#prepare = options.prepare ?? true
+    this.#rendered = rendered
+  }
+
+  /** The same lane inside the caller's transaction. */
+  within(tx: Queryable): Lane {
+    return new Lane(tx, { schema: this.schema, prepare: this.#prepare }, this.#rendered)
+  }
+
+  async run(statement: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    let config = this.#rendered.get(statement)
+    if (config === undefined) {
+      const text = renderSchema(statement, this.#quoted)
+      const name = /^-- (\S+)/.exec(statement)?.[1]
+      if (name === undefined) throw new TypeError('a statement starts with its name')
+      config = this.#prepare ? { text, name: `${this.schema}/${name}` } : { text }
+      this.#rendered.set(statement, config)
+    }
+    const result = await this.#db.query({ ...config, values: values as unknown[], rowMode: 'array', types: asPrinted })
+    return result.rows as unknown as Row[]
+  }
+}

@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto'
+import type { Lane, Row } from '../db/lane.ts'
+import { CLAIM, CLAIM_SUSPECTS, RENEW } from './claim.sql.ts'
+import { RELEASE_CLAIM } from './housekeeping.sql.ts'
+import type { ClaimedJob, ClaimId, JobId, Worker } from './job.ts'
+import type { Spot } from './marks.ts'
+import { checkInteger, numericArray } from './parameters.ts'
+
+/** Suspects are claimed this many at a time after their first crash, alone after any later one. */
+const COMPANY_AFTER_FIRST_CRASH = 16
+
+export interface ClaimRequest {
+  readonly claimId: ClaimId
+  readonly worker: Worker
+  /** Only kinds this worker can run. */
+  readonly kinds: readonly string[]
+  readonly limit: number
+  readonly leaseMs: number
+}
+
+/** 63 random bits: no two claims share one, and the worker knows it before the database does. */
+export function newClaimId(): ClaimId {
+  return (randomBytes(8).readBigUInt64BE() >> 1n).toString() as ClaimId
+}
+
+/** Claims up to `limit` jobs, in the order of the spots; returns them by priority and age. */
+export async function claim(lane: Lane, request: ClaimRequest, spots: readonly Spot[]): Promise<ClaimedJob[]> {
+  const rows = await lane.run(CLAIM, [
+    ...common(request),
+    spots.map((spot) => spot.queue),
+    numericArray(spots.map((spot) => spot.priority)),
+    spots.map((spot) => spot.fromAt),
+    numericArray(spots.map((spot) => spot.fromId)),
+  ])
+  return rows.map(toClaimedJob)
+}
+
+/**
+ * Claims jobs whose lease has run out before. A worker that holds some should hold nothing else, so that a job that kills
+ * its process takes as few others along as possible: first those with one crash, a few together, then the rest, alone.
+ */
+export async function claimSuspects(
+  lane: Lane,
+  request: ClaimRequest,
+  queues: readonly string[],
+): Promise<ClaimedJob[]> {
+  const together = { ...request, limit: Math.min(request.limit, COMPANY_AFTER_FIRST_CRASH) }
+  const few = await lane.run(CLAIM_SUSPECTS, [...common(together), 1, 1, queues])
+  if (few.length > 0) return few.map(toClaimedJob)
+  const alone = await lane.run(CLAIM_SUSPECTS, [...common({ ...request, limit: 1 }), 2, 32_767, queues])
+  return alone.map(toClaimedJob)
+}
+
+/** Extends the leases still held and says which are lost. One row per claim is written, however many jobs it covers. */
+export async function renew(
+  lane: Lane,
+  worker: Worker,
+  claimIds: readonly ClaimId[],
+  leaseMs: number,
+): Promise<{ held: ClaimId[]; lost: ClaimId[] }> {
+  const rows = await lane.run(RENEW, [numericArray(claimIds), worker.id, leaseMs])
+  const renewed = new Set(rows.map(([id]) => id))
+  return { held: claimIds.filter((id) => renewed.has(id)), lost: claimIds.filter((id) => !renewed.has(id)) }
+}
+
+/** Hands back whatever a claim took, when its reply was lost and nothing of it can have started. */
+export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<JobId[]> {
+  const rows = await lane.run(RELEASE_CLAIM, [claimId, worker.id])
+  return rows.map(([id]) => id as JobId)
+}
+
+function common(request: ClaimRequest): unknown[] {
+  const limit = checkInteger('limit', request.limit, 1, 10_000)
+  return [request.claimId, request.worker.id, request.worker.label, request.leaseMs, limit, request.kinds]
+}
+
+function toClaimedJob(row: Row): ClaimedJob {
+  return {
+    jobId: row[0] as JobId,
+    generation: Number(row[1]),
+    attempt: Number(row[2]),
+    maxAttempts: Number(row[3]),
+    queue: row[4]!,
+    kind: row[5]!,
+    payload: row[6]!,
+    priority: Number(row[7]),
+    availableAt: row[8]!,
+    createdAt: row[9]!,
+    payloadVersion: Number(row[10]),
+    partitionKey: row[11] ?? null,
+    metadata: row[12] ?? null,
+    tags: row[13] ?? null,
+  }
+}

@@ -1,0 +1,53 @@
+// Arrays are hidden behind a subselect, here and in every other statement: the planner then expects ten rows whatever
+// the batch, custom plan or generic, and always probes by index (decisions/0004).
+
+// Columns that few jobs use travel in one jsonb, `more`, null for most: fifteen arrays would cost more than the insert.
+export const ENQUEUE = `-- job.enqueue
+insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, payload_version,
+  expires_at, queue, kind, payload, partition_key, metadata, tags)
+select
+  coalesce((i.more ->> 'available_at')::timestamptz, leasehold.clock() + i.delay_ms * interval '1 ms'),
+  leasehold.clock(), i.max_attempts, i.priority, i.bucket, coalesce((i.more ->> 'payload_version')::smallint, 1),
+  (i.more ->> 'expires_at')::timestamptz, i.queue, i.kind, i.payload::jsonb, i.more ->> 'partition_key',
+  i.more -> 'metadata',
+  case when i.more ? 'tags' then array(select jsonb_array_elements_text(i.more -> 'tags')) end
+from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::smallint[]),
+  (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]))
+  as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more)
+returning id`
+
+// The unique index decides between racing enqueues: the second waits for the first transaction to end. DO NOTHING locks
+// no existing row, so an enqueue never holds up the completion of the job it duplicates. Keys are inserted in one order,
+// so two bulk calls cannot deadlock; a duplicate inside one call resolves to the first.
+export const ENQUEUE_KEYED = `-- job.enqueue_keyed
+with input as materialized (
+  select nextval('leasehold.job_id') as id, i.*
+  from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::smallint[]),
+    (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]),
+    (select $9::text[]), (select $10::float8[])) with ordinality
+    as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, keep_key_ms, position)
+), kept as (
+  insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash)
+  select queue, key, id, keep_key_ms * interval '1 ms', leasehold.input_hash(payload::jsonb)
+  from input where key is not null order by queue, key, position
+  on conflict do nothing
+  returning job_id
+), added as (
+  insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, payload_version,
+    expires_at, queue, kind, payload, partition_key, idempotency_key, metadata, tags)
+  select id, coalesce((more ->> 'available_at')::timestamptz, leasehold.clock() + delay_ms * interval '1 ms'),
+    leasehold.clock(), max_attempts, priority, bucket, coalesce((more ->> 'payload_version')::smallint, 1),
+    (more ->> 'expires_at')::timestamptz, queue, kind, payload::jsonb, more ->> 'partition_key', key,
+    more -> 'metadata', case when more ? 'tags' then array(select jsonb_array_elements_text(more -> 'tags')) end
+  from input where key is null or id in (select job_id from kept)
+)
+select position, case when key is null or id in (select job_id from kept) then id end from input`
+
+// A statement of its own, hence a new snapshot: it sees the row for which ENQUEUE_KEYED waited.
+export const FIND_KEYED = `-- job.find_keyed
+select i.position, k.job_id, k.input_hash = leasehold.input_hash(i.payload::jsonb)
+from unnest((select $1::text[]), (select $2::text[]), (select $3::text[])) with ordinality
+  as i (queue, key, payload, position)
+cross join lateral (
+  select job_id, input_hash from leasehold.idempotency_key where queue = i.queue and key = i.key limit 1
+) k`

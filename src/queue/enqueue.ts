@@ -1,0 +1,140 @@
+import { anyBucket, bucketOf } from '../core/bucket.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { encodeInput } from '../core/storable.ts'
+import type { Lane } from '../db/lane.ts'
+import { ENQUEUE, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
+import type { JobId } from './job.ts'
+import { checkDate, checkInteger, checkMilliseconds, checkText, numericArray } from './parameters.ts'
+
+export const MAX_BATCH = 10_000
+const KEEP_KEY_MS = 24 * 3_600_000
+
+export interface NewJob {
+  readonly kind: string
+  /** What a worker subscribes to. Default: the kind. */
+  readonly queue?: string
+  /** Stored as JSON, exactly, or refused. */
+  readonly input: unknown
+  /** 0 first, 9 last. Default: 5. */
+  readonly priority?: number
+  /** Not before this long from now, by the database's clock. Default: 0. */
+  readonly delayMs?: number
+  /** Not before this moment. Wins over delayMs. */
+  readonly availableAt?: Date
+  /** Default: 5. */
+  readonly maxAttempts?: number
+  readonly partitionKey?: string
+  /** One job per queue and key. */
+  readonly idempotencyKey?: string
+  /** The key is kept at least this long after the job has finished. Default: 24 h. */
+  readonly keepKeyMs?: number
+  /** Default: 1. */
+  readonly payloadVersion?: number
+  /** Not started by then: a dead letter. */
+  readonly expiresAt?: Date
+  readonly metadata?: Record<string, unknown>
+  readonly tags?: readonly string[]
+}
+
+/** conflict: the key belongs to a job with another input; that job is unchanged and nothing was enqueued. */
+export interface Enqueued {
+  readonly jobId: JobId
+  readonly outcome: 'created' | 'existing' | 'conflict'
+}
+
+interface Encoded {
+  readonly queue: string
+  readonly kind: string
+  readonly payload: string
+  readonly priority: number
+  readonly maxAttempts: number
+  readonly bucket: number
+  readonly delayMs: number
+  readonly more: string | null
+  readonly key: string | null
+  readonly keepKeyMs: number
+}
+
+/**
+ * Stores jobs, all or none, in the lane's transaction or one of its own; answers in the order given. Everything is checked
+ * before anything is sent. Call it again with the same keys after a lost reply: what was stored answers `existing`.
+ */
+export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  if (jobs.length > MAX_BATCH) throw new InvalidOptionError('jobs', `a call takes at most ${MAX_BATCH}`)
+  const encoded = jobs.map(encode)
+  if (encoded.length === 0) return []
+  if (encoded.some((job) => job.key !== null)) return enqueueKeyed(lane, encoded)
+  const rows = await lane.run(ENQUEUE, columns(encoded))
+  return rows.map(([id]) => ({ jobId: id as JobId, outcome: 'created' }))
+}
+
+async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<Enqueued[]> {
+  const answers: Enqueued[] = new Array(jobs.length)
+  let open = [...jobs.keys()]
+  // A key that was neither free nor found was pruned in between: look again. Pruning twice in a row is not possible
+  // within the time a key is kept, so a few rounds are plenty.
+  for (let round = 0; open.length > 0; round++) {
+    if (round === 5) throw new Error('idempotency keys keep disappearing while they are looked up')
+    const asked = open.map((index) => jobs[index]!)
+    const stored = await lane.run(ENQUEUE_KEYED, [
+      ...columns(asked),
+      asked.map((job) => job.key),
+      numericArray(asked.map((job) => job.keepKeyMs)),
+    ])
+    const taken: number[] = []
+    for (const [position, id] of stored) {
+      const index = open[Number(position) - 1]!
+      if (id === null) taken.push(index)
+      else answers[index] = { jobId: id as JobId, outcome: 'created' }
+    }
+    if (taken.length === 0) break
+    const found = await lane.run(FIND_KEYED, [
+      taken.map((index) => jobs[index]!.queue),
+      taken.map((index) => jobs[index]!.key),
+      taken.map((index) => jobs[index]!.payload),
+    ])
+    for (const [position, id, same] of found) {
+      answers[taken[Number(position) - 1]!] = { jobId: id as JobId, outcome: same === 't' ? 'existing' : 'conflict' }
+    }
+    open = taken.filter((index) => answers[index] === undefined)
+  }
+  return answers
+}
+
+function encode(job: NewJob): Encoded {
+  const kind = checkText('kind', job.kind, 200)
+  const more: Record<string, unknown> = {}
+  if (job.availableAt !== undefined) more.available_at = checkDate('availableAt', job.availableAt)
+  if (job.expiresAt !== undefined) more.expires_at = checkDate('expiresAt', job.expiresAt)
+  if (job.partitionKey !== undefined) more.partition_key = checkText('partitionKey', job.partitionKey, 1000)
+  if (job.metadata !== undefined) more.metadata = JSON.parse(encodeInput(job.metadata, { bytes: 65_536 }))
+  if (job.tags !== undefined) more.tags = job.tags.map((tag) => checkText('tags', tag, 200))
+  if (job.payloadVersion !== undefined) {
+    more.payload_version = checkInteger('payloadVersion', job.payloadVersion, 0, 32_767)
+  }
+  return {
+    queue: job.queue === undefined ? kind : checkText('queue', job.queue, 200),
+    kind,
+    payload: encodeInput(job.input),
+    priority: checkInteger('priority', job.priority ?? 5, 0, 9),
+    maxAttempts: checkInteger('maxAttempts', job.maxAttempts ?? 5, 1, 32_767),
+    bucket: job.partitionKey === undefined ? anyBucket() : bucketOf(job.partitionKey),
+    delayMs: checkMilliseconds('delayMs', job.delayMs ?? 0),
+    more: Object.keys(more).length === 0 ? null : JSON.stringify(more),
+    key: job.idempotencyKey === undefined ? null : checkText('idempotencyKey', job.idempotencyKey, 1000),
+    keepKeyMs: checkMilliseconds('keepKeyMs', job.keepKeyMs ?? KEEP_KEY_MS),
+  }
+}
+
+function columns(jobs: readonly Encoded[]): unknown[] {
+  return [
+    jobs.map((job) => job.queue),
+    jobs.map((job) => job.kind),
+    jobs.map((job) => job.payload),
+    numericArray(jobs.map((job) => job.priority)),
+    numericArray(jobs.map((job) => job.maxAttempts)),
+    numericArray(jobs.map((job) => job.bucket)),
+    numericArray(jobs.map((job) => job.delayMs)),
+    jobs.map((job) => job.more),
+  ]
+}

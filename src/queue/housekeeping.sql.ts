@@ -1,0 +1,180 @@
+// Housekeeping is safe to run twice at once: it locks the ledger row first and skips what others hold.
+
+// Returns the jobs of claims whose lease has run out, by the clock of this very statement. A job that a caller's
+// transaction is completing is locked and stays with its claim, which is marked swept: it can no longer be renewed, and
+// the next sweep looks again.
+//
+// A lost lease means a crash, and the job may be its cause: it leaves the ordinary claim index (crashes > 0). While it had
+// company it cannot be blamed: a job out of attempts then gets its last one back and tries again in smaller company. From
+// its third crash on it was alone (decisions/0007).
+//   $1 claims at most
+export const SWEEP = `-- claim.sweep
+with expired as materialized (
+  select id, worker_id, job_ids from leasehold.claim
+  where expires_at <= leasehold.clock()
+  order by expires_at
+  limit $1
+  for update skip locked
+), looked as materialized (
+  select e.id as claim, e.worker_id, held.job_id, j.*
+  from expired e
+  cross join lateral unnest(e.job_ids) as held (job_id)
+  left join lateral (
+    select job.* from leasehold.job
+    where job.id = held.job_id and job.claim_id = e.id
+    limit 1
+    for update skip locked
+  ) j on true
+), judged as materialized (
+  select *, leasehold.clock() as at, count(id) over (partition by worker_id) as company,
+    case
+      when cancel_requested_at is not null then 'cancelled'
+      when attempts >= max_attempts and (crashes >= 2 or count(id) over (partition by worker_id) = 1) then 'dead_letter'
+      else 'pending'
+    end as next
+  from looked where id is not null
+), history as (
+  insert into leasehold.job_attempt (job_id, lease_generation, ended_at, started_at, worker_id, attempt, outcome)
+  select id, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
+), returned as (
+  update leasehold.job
+  set claim_id = null, claimed_at = null, crashes = least(job.crashes, 32766) + 1,
+    attempts = least(job.attempts, job.max_attempts - 1)
+  from judged where judged.next = 'pending' and job.id = judged.id
+), ended as (
+  delete from leasehold.job where id = any (array(select id from judged where next in ('dead_letter', 'cancelled')))
+), buried as (
+  insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
+    attempts, max_attempts, crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, payload,
+    partition_key, idempotency_key, metadata, tags)
+  select id, at, available_at, created_at, lease_generation, claimed_at, worker_id, attempts, max_attempts,
+    least(crashes, 32766) + 1, priority, partition_bucket, payload_version, blocked, queue, kind, 'lease_expired', payload,
+    partition_key, idempotency_key, metadata, tags
+  from judged where next = 'dead_letter'
+), cancelled as (
+  insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
+    status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key,
+    idempotency_key, metadata, tags)
+  select id, at, available_at, created_at, lease_generation, claimed_at, worker_id, 'cancelled', attempts, max_attempts,
+    priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key, metadata, tags
+  from judged where next = 'cancelled'
+), stuck as materialized (
+  select distinct claim from looked
+  where id is null and exists (
+    select from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim
+  )
+), marked as (
+  update leasehold.claim set swept = true where id = any (array(select claim from stuck)) and not swept
+), closed as (
+  delete from leasehold.claim
+  where id = any (array(select id from expired where id not in (select claim from stuck)))
+)
+select claim, id, lease_generation, next from judged
+union all
+select id, null, null, null from expired`
+
+// A whole claim handed back by its worker, without knowing what is in it: for a claim whose reply was lost. The jobs never
+// started, so nobody is to blame: attempt and place in the line are kept.
+//   $1 claim id  $2 worker id
+export const RELEASE_CLAIM = `-- claim.release
+with mine as materialized (
+  select id, job_ids from leasehold.claim where id = $1 and worker_id = $2 for update
+), looked as materialized (
+  select mine.id as claim, held.job_id, j.id
+  from mine
+  cross join lateral unnest(mine.job_ids) as held (job_id)
+  left join lateral (
+    select job.id from leasehold.job
+    where job.id = held.job_id and job.claim_id = mine.id
+    limit 1
+    for update skip locked
+  ) j on true
+), returned as (
+  update leasehold.job
+  set claim_id = null, claimed_at = null, attempts = attempts - 1
+  where id = any (array(select id from looked where id is not null))
+), closed as (
+  delete from leasehold.claim
+  where id = any (array(select id from mine)) and not exists (
+    select from looked
+    where looked.id is null and exists (
+      select from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim
+    )
+  )
+)
+select id from looked where id is not null`
+
+// Jobs that nobody started in time.   $1 jobs at most
+export const EXPIRE = `-- job.expire
+with ended as (
+  delete from leasehold.job
+  where id = any (array(
+    select id from leasehold.job
+    where expires_at is not null and expires_at <= leasehold.clock() and claim_id is null
+    order by expires_at
+    limit $1
+    for update skip locked
+  ))
+  returning *
+)
+insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
+  crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, payload, partition_key,
+  idempotency_key, metadata, tags)
+select id, leasehold.clock(), available_at, created_at, lease_generation, attempts, max_attempts, crashes, priority,
+  partition_bucket, payload_version, blocked, queue, kind, 'expired', payload, partition_key, idempotency_key, metadata,
+  tags
+from ended
+returning id`
+
+//   $1 age in ms  $2 dead letters at most
+export const PRUNE_DEAD_LETTERS = `-- dead_letter.prune
+delete from leasehold.dead_letter
+where id = any (array(
+  select id from leasehold.dead_letter
+  where died_at <= leasehold.clock() - $1 * interval '1 ms'
+  order by died_at, id
+  limit $2
+  for update skip locked
+))
+returning id`
+
+// Walks the keys in the order of their jobs, a bounded number a call, from where the last call ended. A key goes when its
+// job is finished and was so long enough ago. Finished jobs with a key are always archived, so absence means long ago.
+//   $1 job id to start after  $2 keys to look at
+export const PRUNE_KEYS = `-- idempotency_key.prune
+with looked as materialized (
+  select queue, key, job_id, keep_for from leasehold.idempotency_key where job_id > $1 order by job_id limit $2
+), pruned as (
+  delete from leasehold.idempotency_key
+  where job_id = any (array(
+    select job_id from looked k
+    where not exists (select from leasehold.job j where j.id = k.job_id)
+      and not exists (select from leasehold.dead_letter d where d.id = k.job_id)
+      and not exists (
+        select from leasehold.archive a where a.id = k.job_id and a.finished_at > leasehold.clock() - k.keep_for
+      )
+  ))
+  returning job_id
+)
+select (select count(*) from pruned), (select count(*) from looked), (select max(job_id) from looked)`
+
+// Only the default partitions are pruned row by row; the others are dropped whole.   $1 age in ms  $2 rows at most
+export const PRUNE_DEFAULT_ARCHIVE = `-- archive.prune_default
+delete from leasehold.archive_default
+where id = any (array(
+  select id from leasehold.archive_default where finished_at <= leasehold.clock() - $1 * interval '1 ms' limit $2
+)) and finished_at <= leasehold.clock() - $1 * interval '1 ms'
+returning id`
+
+export const PRUNE_DEFAULT_ATTEMPTS = `-- job_attempt.prune_default
+delete from leasehold.job_attempt_default
+where job_id = any (array(
+  select job_id from leasehold.job_attempt_default where ended_at <= leasehold.clock() - $1 * interval '1 ms' limit $2
+)) and ended_at <= leasehold.clock() - $1 * interval '1 ms'
+returning job_id`
+
+export const MAKE_PARTITIONS = `-- partition.make
+select leasehold.make_partitions($1)`
+
+export const DROP_PARTITIONS = `-- partition.drop
+select leasehold.drop_partitions($1 * interval '1 ms')`

@@ -1,0 +1,87 @@
+/**
+ * Where the next claim starts to walk.
+ *
+ * A claim from the beginning of a queue steps over every index entry that was claimed or finished since the oldest
+ * transaction still open anywhere. So a claim starts from a mark: for each queue and priority, the first row of the batch
+ * taken there last. Work that appears behind a mark (a transaction that committed late, a released job) is found by a
+ * look from the beginning: every 250 ms, and at once after a short batch or a wake-up, but never more than a twentieth of
+ * the time is spent on such looks, however slow somebody's long transaction makes them.
+ *
+ * Worst case for a late commit, on a worker that keeps asking: 250 ms, or 20 × the cost of a look, whichever is longer.
+ */
+import type { ClaimedJob } from './job.ts'
+
+const LOOK_EVERY_MS = 250
+const LOOK_COST_FACTOR = 20
+const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
+
+/** A (queue, priority) and the row to start from. */
+export interface Spot {
+  readonly queue: string
+  readonly priority: number
+  readonly fromAt: string
+  readonly fromId: string
+}
+
+export class Marks {
+  readonly #queues: readonly string[]
+  readonly #now: () => number
+  readonly #marks = new Map<string, Spot>()
+  #turn = 0
+  #lookCostMs = 0
+  #lookedAt = Number.NEGATIVE_INFINITY
+  #hurry = true
+
+  /** `now` is monotonic, in milliseconds. */
+  constructor(queues: readonly string[], now: () => number = () => performance.now()) {
+    this.#queues = [...new Set(queues)]
+    this.#now = now
+  }
+
+  /** The spots of the next claim, most urgent priority first; queues take turns at being first. */
+  next(): { spots: readonly Spot[]; fromStart: boolean } {
+    const queues = this.#queues.map((_, index) => this.#queues[(index + this.#turn) % this.#queues.length]!)
+    this.#turn++
+    const fromStart = this.#lookIsDue()
+    const spots = PRIORITIES.flatMap((priority) =>
+      queues.flatMap((queue) => {
+        if (fromStart) return [{ queue, priority, fromAt: '-infinity', fromId: '0' }]
+        const mark = this.#marks.get(spotKey(queue, priority))
+        return mark === undefined ? [] : [mark]
+      }),
+    )
+    return { spots, fromStart }
+  }
+
+  /** What the claim returned, in its order, and how long it took. */
+  learn(claimed: { fromStart: boolean; jobs: readonly ClaimedJob[]; limit: number; tookMs: number }): void {
+    if (claimed.fromStart) {
+      this.#lookedAt = this.#now()
+      this.#lookCostMs = claimed.tookMs
+      this.#hurry = false
+    }
+    if (claimed.jobs.length < claimed.limit) this.#hurry = true
+    const seen = new Set<string>()
+    for (const { queue, priority, availableAt, jobId } of claimed.jobs) {
+      const key = spotKey(queue, priority)
+      if (seen.has(key)) continue
+      seen.add(key)
+      this.#marks.set(key, { queue, priority, fromAt: availableAt, fromId: jobId })
+    }
+  }
+
+  /** Something may have appeared behind the marks: a wake-up, a change of the ring. */
+  lookFromStart(): void {
+    this.#hurry = true
+  }
+
+  #lookIsDue(): boolean {
+    if (this.#marks.size === 0) return true
+    const wait = Math.max(this.#hurry ? 0 : LOOK_EVERY_MS, LOOK_COST_FACTOR * this.#lookCostMs)
+    return this.#now() - this.#lookedAt >= wait
+  }
+}
+
+function spotKey(queue: string, priority: number): string {
+  return `${priority}${queue}`
+}

@@ -1,0 +1,150 @@
+// Every outcome carries the generation of its claim, and that is the whole safety argument: a job row with this id, this
+// generation and a claim on it can only be the one this worker claimed, because every claim raises the generation and
+// everything that ends a claim clears claim_id or removes the row. The row is locked with that test; the rest of the
+// statement acts on locked rows.
+//
+// SKIP LOCKED, so that no batch ever waits: a row that somebody else has locked (a cancel, a sweep, the handler's own
+// transaction) is answered `busy` and asked again. Hence no lock order is needed among job rows, and no deadlock is
+// possible between batches.
+
+// Only what was not completed comes back: refused, or busy when the row is still ours but locked.
+//   $1 ids  $2 generations  $3 results  $4 keep in the archive?  $5 worker id
+export const COMPLETE = `-- job.complete
+with looked as materialized (
+  select i.id as asked, i.generation, i.result, i.keep, j.*
+  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[]), (select $4::boolean[]))
+    as i (id, generation, result, keep)
+  left join lateral (
+    select job.* from leasehold.job
+    where job.id = i.id and job.lease_generation = i.generation and job.claim_id is not null
+    limit 1
+    for update skip locked
+  ) j on true
+), ended as (
+  delete from leasehold.job where id = any (array(select id from looked where id is not null))
+), archived as (
+  insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
+    status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key,
+    idempotency_key, metadata, tags, result)
+  select id, leasehold.clock(), available_at, created_at, lease_generation, claimed_at, $5::uuid, 'completed', attempts,
+    max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key,
+    metadata, tags, result::jsonb
+  from looked where id is not null and (keep or idempotency_key is not null)
+)
+select asked, generation, exists (
+  select from leasehold.job j
+  where j.id = asked and j.lease_generation = looked.generation and j.claim_id is not null
+)
+from looked where id is null`
+
+// Every outcome but success, one item each:
+//   fail     spends the attempt; pending again after the delay, or a dead letter when attempts are used up
+//   bury     a dead letter now, for the reason given
+//   snooze   pending again after the delay, attempt handed back
+//   release  pending again where it stood, attempt handed back
+//   cancel   cancelled; a cancel that was asked for meanwhile turns fail, snooze and release into it
+// A failure shows that the job does not kill its worker: crashes start again from zero.
+//   $1 ids  $2 generations  $3 verbs  $4 delays in ms  $5 errors  $6 reasons  $7 worker id
+export const SETTLE = `-- job.settle
+with looked as materialized (
+  select i.id as asked, i.generation as asked_generation, i.verb, i.reason, i.error::jsonb as error, j.*,
+    leasehold.clock() as at,
+    case i.verb when 'release' then j.available_at else leasehold.clock() + i.delay_ms * interval '1 ms' end as next_at,
+    case
+      when j.id is null then null
+      when i.verb = 'bury' then 'dead_letter'
+      when i.verb = 'cancel' or j.cancel_requested_at is not null then 'cancelled'
+      when i.verb = 'fail' and j.attempts >= j.max_attempts then 'dead_letter'
+      else 'pending'
+    end as next
+  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[]), (select $4::float8[]),
+    (select $5::text[]), (select $6::text[])) as i (id, generation, verb, delay_ms, error, reason)
+  left join lateral (
+    select job.* from leasehold.job
+    where job.id = i.id and job.lease_generation = i.generation and job.claim_id is not null
+    limit 1
+    for update skip locked
+  ) j on true
+), history as (
+  insert into leasehold.job_attempt (job_id, lease_generation, ended_at, started_at, worker_id, attempt, outcome, error)
+  select id, lease_generation, at, claimed_at, $7::uuid, attempts,
+    case verb when 'release' then 'released' else 'failed' end::leasehold.attempt_outcome, error
+  from looked where id is not null and verb in ('fail', 'bury', 'release')
+), returned as (
+  update leasehold.job
+  set claim_id = null, claimed_at = null, available_at = looked.next_at,
+    attempts = case looked.verb when 'fail' then job.attempts else job.attempts - 1 end,
+    crashes = case looked.verb when 'release' then job.crashes else 0 end
+  from looked where looked.next = 'pending' and job.id = looked.id
+), ended as (
+  delete from leasehold.job where id = any (array(select id from looked where next in ('dead_letter', 'cancelled')))
+), buried as (
+  insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
+    attempts, max_attempts, crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, error,
+    payload, partition_key, idempotency_key, metadata, tags)
+  select id, at, available_at, created_at, lease_generation, claimed_at, $7::uuid, attempts, max_attempts, crashes,
+    priority, partition_bucket, payload_version, blocked, queue, kind, coalesce(reason, 'attempts_exhausted'), error,
+    payload, partition_key, idempotency_key, metadata, tags
+  from looked where next = 'dead_letter'
+), cancelled as (
+  insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
+    status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key,
+    idempotency_key, metadata, tags)
+  select id, at, available_at, created_at, lease_generation, claimed_at, $7::uuid, 'cancelled', attempts, max_attempts,
+    priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key, metadata, tags
+  from looked where next = 'cancelled'
+)
+select asked, asked_generation, coalesce(next, case when exists (
+  select from leasehold.job j
+  where j.id = asked and j.lease_generation = asked_generation and j.claim_id is not null
+) then 'busy' else 'refused' end)
+from looked`
+
+//   $1 ids  $2 generations  $3 progress
+export const PROGRESS = `-- job.progress
+with looked as materialized (
+  select i.id as asked, i.generation, i.progress::jsonb as progress, j.id
+  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[])) as i (id, generation, progress)
+  left join lateral (
+    select job.id from leasehold.job
+    where job.id = i.id and job.lease_generation = i.generation and job.claim_id is not null
+    limit 1
+    for update skip locked
+  ) j on true
+), noted as (
+  update leasehold.job set progress = looked.progress from looked where job.id = looked.id
+)
+select asked, generation, exists (
+  select from leasehold.job j
+  where j.id = asked and j.lease_generation = looked.generation and j.claim_id is not null
+)
+from looked where id is null`
+
+// The waiting lock, for the one job that a caller's transaction is about to complete.
+export const HOLD = `-- job.hold
+select id from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null for update`
+
+// Which of these running jobs somebody asked to cancel.
+export const CANCEL_REQUESTS = `-- job.cancel_requests
+select i.id, i.generation
+from unnest((select $1::bigint[]), (select $2::bigint[])) as i (id, generation)
+cross join lateral (
+  select from leasehold.job
+  where job.id = i.id and job.lease_generation = i.generation and job.claim_id is not null
+    and job.cancel_requested_at is not null
+  limit 1
+) j`
+
+// What became of a claim whose outcome was sent and whose reply was lost. Completed jobs that were not kept leave no
+// trace, so the last answer is unknown, never stale.
+export const RECORDED = `-- job.recorded
+select i.id, i.generation, coalesce(
+  (select a.status::text from leasehold.archive a where a.id = i.id and a.lease_generation = i.generation limit 1),
+  (select 'dead_letter' from leasehold.dead_letter d where d.id = i.id and d.lease_generation = i.generation),
+  (select case when j.lease_generation > i.generation then 'superseded'
+      when j.claim_id is null then 'returned' else 'held' end
+    from leasehold.job j where j.id = i.id and j.lease_generation >= i.generation),
+  (select 'superseded' from leasehold.archive a where a.id = i.id and a.lease_generation > i.generation limit 1),
+  (select 'superseded' from leasehold.dead_letter d where d.id = i.id and d.lease_generation > i.generation),
+  'unknown')
+from unnest((select $1::bigint[]), (select $2::bigint[])) as i (id, generation)`

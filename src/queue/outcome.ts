@@ -1,0 +1,134 @@
+import { LeaseLostError } from '../core/errors.ts'
+import { describeError, encodeSafely } from '../core/storable.ts'
+import type { Lane, Row } from '../db/lane.ts'
+import type { JobId, Lease, Worker } from './job.ts'
+import { CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
+import { checkMilliseconds, numericArray } from './parameters.ts'
+
+export interface Completion extends Lease {
+  readonly result?: unknown
+  /** Keep the finished job in the archive. A job with an idempotency key always is. Default: true. */
+  readonly keep?: boolean
+}
+
+/** What was not written. refused: the lease is gone. busy: still ours, but locked by somebody this moment; send it again. */
+export interface NotWritten {
+  readonly refused: Lease[]
+  readonly busy: Lease[]
+}
+
+/** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
+export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+  const { first, repeated } = onePerLease(items)
+  const rows = await lane.run(COMPLETE, [
+    ...fences(first),
+    first.map((item) => (item.result === undefined ? null : encodeSafely(item.result))),
+    first.map((item) => item.keep ?? true),
+    worker.id,
+  ])
+  return notWritten(rows, repeated)
+}
+
+/**
+ * Ends one job inside the caller's transaction: the job is done exactly when that transaction commits. Throws
+ * LeaseLostError when the lease is gone, so that the transaction rolls back.
+ */
+export async function completeWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
+  // Waits for a sweep or a cancel that is looking at the row: they take milliseconds, and then we know.
+  const held = await tx.run(HOLD, [item.jobId, item.generation])
+  if (held.length > 0) {
+    const { refused, busy } = await complete(tx, worker, [item])
+    if (refused.length + busy.length === 0) return
+  }
+  throw new LeaseLostError(item)
+}
+
+/**
+ * fail: try again after the delay while attempts last. bury: a dead letter now. snooze: again after the delay, attempt
+ * handed back. release: as if never claimed. cancel: cancelled.
+ */
+export type Settlement = Lease &
+  (
+    | { readonly verb: 'fail'; readonly error: unknown; readonly delayMs: number }
+    | { readonly verb: 'bury'; readonly error: unknown; readonly reason: 'fatal' | 'invalid_input' }
+    | { readonly verb: 'snooze'; readonly delayMs: number }
+    | { readonly verb: 'release' }
+    | { readonly verb: 'cancel' }
+  )
+
+export type Settled = Lease & { readonly outcome: 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'busy' }
+
+/** Ends claims that did not succeed. Whatever was thrown is stored in a form that cannot be refused. */
+export async function settle(lane: Lane, worker: Worker, items: readonly Settlement[]): Promise<Settled[]> {
+  const { first, repeated } = onePerLease(items)
+  const rows = await lane.run(SETTLE, [
+    ...fences(first),
+    first.map((item) => item.verb),
+    numericArray(first.map((item) => ('delayMs' in item ? checkMilliseconds('delayMs', item.delayMs) : 0))),
+    first.map((item) => ('error' in item ? encodeSafely(describeError(item.error)) : null)),
+    first.map((item) => (item.verb === 'bury' ? item.reason : null)),
+    worker.id,
+  ])
+  const settled = rows.map((row) => ({ ...toLease(row), outcome: row[2] as Settled['outcome'] }))
+  return [...settled, ...repeated.map(({ jobId, generation }) => ({ jobId, generation, outcome: 'refused' as const }))]
+}
+
+/** A note about a running job, for people to see. */
+export async function progress(
+  lane: Lane,
+  items: readonly (Lease & { readonly progress: unknown })[],
+): Promise<NotWritten> {
+  const { first, repeated } = onePerLease(items)
+  const rows = await lane.run(PROGRESS, [...fences(first), first.map((item) => encodeSafely(item.progress))])
+  return notWritten(rows, repeated)
+}
+
+/** Of these running jobs, those that somebody asked to cancel. */
+export async function cancelRequests(lane: Lane, leases: readonly Lease[]): Promise<Lease[]> {
+  return (await lane.run(CANCEL_REQUESTS, fences(leases))).map(toLease)
+}
+
+/**
+ * What became of claims whose outcome was sent but whose reply was lost. held: nothing was recorded, send it again.
+ * returned: the claim ended without a final outcome. superseded: somebody claimed the job after us. unknown: the job is
+ * gone without a trace, which is what a completion that is not kept leaves behind.
+ */
+export type Recorded = 'completed' | 'cancelled' | 'dead_letter' | 'returned' | 'superseded' | 'held' | 'unknown'
+
+export async function recorded(
+  lane: Lane,
+  leases: readonly Lease[],
+): Promise<(Lease & { readonly recorded: Recorded })[]> {
+  const rows = await lane.run(RECORDED, fences(leases))
+  return rows.map((row) => ({ ...toLease(row), recorded: row[2] as Recorded }))
+}
+
+// One claim has one outcome: of two in a batch the first counts and the second is refused, as it would be a batch later.
+function onePerLease<Item extends Lease>(items: readonly Item[]): { first: Item[]; repeated: Item[] } {
+  const seen = new Set<string>()
+  const first: Item[] = []
+  const repeated: Item[] = []
+  for (const item of items) {
+    const fence = `${item.jobId}/${item.generation}`
+    if (seen.has(fence)) repeated.push(item)
+    else first.push(item)
+    seen.add(fence)
+  }
+  return { first, repeated }
+}
+
+function fences(leases: readonly Lease[]): [string, string] {
+  return [numericArray(leases.map((lease) => lease.jobId)), numericArray(leases.map((lease) => lease.generation))]
+}
+
+function toLease(row: Row): Lease {
+  return { jobId: row[0] as JobId, generation: Number(row[1]) }
+}
+
+function notWritten(rows: readonly Row[], repeated: readonly Lease[]): NotWritten {
+  const again = repeated.map(({ jobId, generation }) => ({ jobId, generation }))
+  return {
+    refused: [...rows.filter((row) => row[2] === 'f').map(toLease), ...again],
+    busy: rows.filter((row) => row[2] === 't').map(toLease),
+  }
+}

@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { claim, newClaimId } from '../../src/queue/claim.ts'
+import { enqueue } from '../../src/queue/enqueue.ts'
+import type { ClaimedJob } from '../../src/queue/job.ts'
+import { Marks } from '../../src/queue/marks.ts'
+import { freshDatabase, suiteDatabase } from '../support/database.ts'
+import {
+  claimNext,
+  completeAll,
+  enqueueMany,
+  enqueueOne,
+  LEASE_MS,
+  newWorker,
+  session,
+  show,
+} from '../support/queue.ts'
+
+const db = await suiteDatabase()
+const lane = new Lane(db.pool)
+
+test('a claim takes a job: processing, one attempt, one generation, a lease by the database clock', async () => {
+  const id = await enqueueOne(lane, { queue: 'take', metadata: { m: 1 }, tags: ['t'], partitionKey: 'k' })
+  const worker = newWorker('host:17')
+  const [job] = await claimNext(lane, { queues: ['take'], kinds: ['mail'], worker })
+  assert.deepEqual(
+    { ...job, availableAt: '', createdAt: '' },
+    {
+      jobId: id,
+      generation: 1,
+      attempt: 1,
+      maxAttempts: 5,
+      queue: 'take',
+      kind: 'mail',
+      payload: '{"to": "ada"}',
+      payloadVersion: 1,
+      priority: 5,
+      availableAt: '',
+      createdAt: '',
+      partitionKey: 'k',
+      metadata: '{"m": 1}',
+      tags: '{t}',
+    },
+  )
+  const row = await show(db, id)
+  assert.deepEqual(
+    [row.status, row.attempts, row.lease_generation, row.claimed_by, row.claimed_by_label],
+    ['processing', 1, '1', worker.id, 'host:17'],
+  )
+  assert.equal((row.lease_expires_at as Date).getTime() - (row.claimed_at as Date).getTime(), LEASE_MS)
+  assert.deepEqual(await claimNext(lane, { queues: ['take'], kinds: ['mail'] }), [], 'it is taken')
+})
+
+test('jobs come by priority, then by age, over all queues, and never more than the limit', async () => {
+  const jobs = [
+    { queue: 'order-a', priority: 5 },
+    { queue: 'order-b', priority: 5 },
+    { queue: 'order-a', priority: 0 },
+    { queue: 'order-b', priority: 9 },
+    { queue: 'order-a', priority: 5 },
+    { queue: 'order-b', priority: 0 },
+  ]
+  for (const [n, job] of jobs.entries()) await enqueueOne(lane, { ...job, input: n })
+  const options = { queues: ['order-a', 'order-b'], kinds: ['mail'] }
+  const taken = await claimNext(lane, { ...options, limit: 5 })
+  assert.deepEqual(
+    taken.map((job) => Number(job.payload)),
+    [2, 5, 0, 1, 4],
+  )
+  assert.deepEqual(
+    (await claimNext(lane, { ...options, limit: 5 })).map((job) => Number(job.payload)),
+    [3],
+  )
+})
+
+test('only kinds the worker knows are claimed', async () => {
+  await enqueueOne(lane, { queue: 'kinds', kind: 'known' })
+  await enqueueOne(lane, { queue: 'kinds', kind: 'unknown' })
+  const taken = await claimNext(lane, { queues: ['kinds'], kinds: ['known'], limit: 10 })
+  assert.deepEqual(
+    taken.map((job) => job.kind),
+    ['known'],
+  )
+})
+
+test('a delayed job is claimable when its time has come, and not before', async (t) => {
+  const own = await freshDatabase(t)
+  const ownLane = new Lane(own.pool)
+  await own.clock.set('2030-01-01T00:00:00Z')
+  await enqueueOne(ownLane, { delayMs: 60_000 })
+  await own.clock.advance('59 s')
+  assert.deepEqual(await claimNext(ownLane), [])
+  await own.clock.advance('2 s')
+  assert.equal((await claimNext(ownLane)).length, 1)
+})
+
+test('a job past its expiry is not claimed', async (t) => {
+  const own = await freshDatabase(t)
+  const ownLane = new Lane(own.pool)
+  await own.clock.set('2030-01-01T00:00:00Z')
+  await enqueueOne(ownLane, { expiresAt: new Date('2030-01-01T00:01:00Z') })
+  await own.clock.advance('61 s')
+  assert.deepEqual(await claimNext(ownLane), [])
+})
+
+test('a row that another session is claiming is passed over without waiting', async () => {
+  await enqueueMany(lane, 2, { queue: 'double' })
+  const first = await session(db)
+  const options = { queues: ['double'], kinds: ['mail'] }
+  await first.client.query('begin')
+  const [a] = await claimNext(first.lane, options)
+  const [b] = await claimNext(lane, options)
+  assert.notEqual(a?.jobId, b?.jobId)
+  assert.deepEqual(await claimNext(lane, options), [], 'the first session still holds its row')
+  await first.client.query('rollback')
+  const [again] = await claimNext(lane, options)
+  assert.equal(again?.jobId, a?.jobId, 'a claim that rolled back took nothing')
+  assert.equal(again?.generation, 1)
+})
+
+test('a row claimed and returned since the snapshot of a claim is judged by its latest version', async () => {
+  // The second session's snapshot is taken before the first one claims, its walk happens after: between the two it waits
+  // for a table lock, which it asks for inside the same statement.
+  const [id] = await enqueueMany(lane, 1, { queue: 'late-look' })
+  const options = { queues: ['late-look'], kinds: ['mail'] }
+  const [first] = await claimNext(lane, options)
+  assert.equal(first?.jobId, id)
+  const answers = await Promise.all(Array.from({ length: 10 }, () => claimNext(lane, options)))
+  assert.deepEqual(answers.flat(), [])
+})
+
+test('eight claimers over 2,000 rows: every row is claimed once', async () => {
+  const ids = await enqueueMany(lane, 2_000, { queue: 'crowd' })
+  const sessions = await Promise.all(Array.from({ length: 8 }, () => session(db)))
+  const taken: ClaimedJob[] = []
+  await Promise.all(
+    sessions.map(async (own) => {
+      const worker = newWorker()
+      for (;;) {
+        const jobs = await claimNext(own.lane, { queues: ['crowd'], kinds: ['mail'], limit: 25, worker })
+        assert.ok(jobs.length <= 25)
+        if (jobs.length === 0) return
+        taken.push(...jobs)
+        await completeAll(own.lane, worker, jobs)
+      }
+    }),
+  )
+  assert.deepEqual(
+    taken.map((job) => Number(job.jobId)).sort((a, b) => a - b),
+    ids.map(Number),
+  )
+  assert.ok(taken.every((job) => job.generation === 1))
+})
+
+test('a claim holds its jobs in the ledger', async () => {
+  const ids = await enqueueMany(lane, 3, { queue: 'ledger' })
+  const worker = newWorker()
+  const claimId = newClaimId()
+  const request = { claimId, worker, kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
+  await claim(lane, request, new Marks(['ledger']).next().spots)
+  const { rows } = await db.pool.query('select worker_id, job_ids from leasehold.claim where id = $1', [claimId])
+  assert.deepEqual(rows, [{ worker_id: worker.id, job_ids: ids }])
+  const empty = newClaimId()
+  await claim(lane, { ...request, claimId: empty }, new Marks(['ledger']).next().spots)
+  const none = await db.pool.query('select from leasehold.claim where id = $1', [empty])
+  assert.equal(none.rowCount, 0, 'a claim that found nothing leaves nothing')
+})
+
+test('work committed late, behind the mark, is claimed at the next look from the beginning', async () => {
+  let now = 0
+  const marks = new Marks(['late'], () => now)
+  const worker = newWorker()
+  const take = async (limit: number) => {
+    const { spots, fromStart } = marks.next()
+    const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit, leaseMs: LEASE_MS }
+    const jobs = await claim(lane, request, spots)
+    marks.learn({ fromStart, jobs, limit, tookMs: 1 })
+    return jobs.map((job) => Number(job.payload))
+  }
+  const late = await session(db)
+  await late.client.query('begin')
+  await enqueue(late.lane, [{ kind: 'mail', queue: 'late', input: -1 }])
+  for (let n = 0; n < 30; n++) await enqueueOne(lane, { queue: 'late', input: n })
+
+  assert.deepEqual(await take(5), [0, 1, 2, 3, 4])
+  now += 100
+  assert.deepEqual(await take(5), [5, 6, 7, 8, 9], 'from the mark')
+  await late.client.query('commit')
+  assert.deepEqual(await take(5), [10, 11, 12, 13, 14], 'the late row lies behind the mark')
+  now += 151
+  assert.deepEqual(await take(5), [-1, 15, 16, 17, 18], 'after 250 ms the look is from the beginning')
+})
+
+test('a short batch or a wake-up brings the next look forward, but not more often than a twentieth of the time', () => {
+  let now = 1_000
+  const marks = new Marks(['a', 'b'], () => now)
+  const job = { queue: 'a', priority: 5, availableAt: '2030-01-01', jobId: '7' } as ClaimedJob
+  const learn = (fromStart: boolean, jobs: ClaimedJob[], tookMs: number) =>
+    marks.learn({ fromStart, jobs, limit: 1, tookMs })
+
+  const first = marks.next()
+  assert.equal(first.fromStart, true)
+  assert.equal(first.spots.length, 20, 'ten priorities of two queues')
+  learn(true, [job], 10)
+  const second = marks.next()
+  assert.deepEqual(
+    [second.fromStart, second.spots],
+    [false, [{ queue: 'a', priority: 5, fromAt: '2030-01-01', fromId: '7' }]],
+  )
+  now += 249
+  assert.equal(marks.next().fromStart, false)
+  now += 1
+  assert.equal(marks.next().fromStart, true, 'every 250 ms')
+
+  learn(true, [job], 10)
+  marks.lookFromStart()
+  now += 199
+  assert.equal(marks.next().fromStart, false, 'a look that cost 10 ms is not repeated within 200 ms')
+  now += 1
+  assert.equal(marks.next().fromStart, true)
+
+  learn(true, [job], 100)
+  learn(false, [], 1)
+  now += 1_999
+  assert.equal(marks.next().fromStart, false, 'somebody holds a snapshot: looks are slow, so they are rare')
+  now += 1
+  assert.equal(marks.next().fromStart, true)
+})
+
+test('queues take turns at being first', () => {
+  const marks = new Marks(['a', 'b', 'c', 'a'])
+  const firsts = Array.from({ length: 4 }, () => marks.next().spots[0]?.queue)
+  assert.deepEqual(firsts, ['a', 'b', 'c', 'a'])
+})

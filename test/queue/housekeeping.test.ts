@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { enqueue } from '../../src/queue/enqueue.ts'
+import { expire, makePartitions, pruneDeadLetters, pruneHistory, pruneKeys } from '../../src/queue/housekeeping.ts'
+import { redrive } from '../../src/queue/operator.ts'
+import { complete, settle } from '../../src/queue/outcome.ts'
+import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { claimNext, countByStatus, enqueueOne, newWorker, session, show } from '../support/queue.ts'
+
+const DAY_MS = 86_400_000
+const worker = newWorker()
+
+async function setUp(t: Parameters<typeof freshDatabase>[0]) {
+  const db = await freshDatabase(t)
+  return { db, lane: new Lane(db.pool) }
+}
+
+async function finishOne(lane: Lane, job = {}) {
+  const id = await enqueueOne(lane, job)
+  const [taken] = await claimNext(lane, { worker })
+  await complete(lane, worker, [taken!])
+  return id
+}
+
+async function partitions(db: TestDatabase, parent: string): Promise<string[]> {
+  const { rows } = await db.pool.query(
+    'select inhrelid::regclass::text as name from pg_inherits where inhparent = $1::regclass order by 1',
+    [`leasehold.${parent}`],
+  )
+  return rows.map((row) => row.name.replace('leasehold.', ''))
+}
+
+test('a pending job past its expiry becomes a dead letter; a running one does not', async (t) => {
+  const { db, lane } = await setUp(t)
+  await db.clock.set('2030-01-01T00:00:00Z')
+  const expiresAt = new Date('2030-01-01T00:01:00Z')
+  const running = await enqueueOne(lane, { expiresAt })
+  await claimNext(lane)
+  const waiting = await enqueueOne(lane, { expiresAt })
+  assert.deepEqual(await expire(lane), [])
+  await db.clock.advance('61 s')
+  assert.deepEqual(await expire(lane), [waiting])
+  assert.deepEqual([(await show(db, waiting)).status, (await show(db, waiting)).reason], ['dead_letter', 'expired'])
+  assert.equal((await show(db, running)).status, 'processing')
+  assert.deepEqual(await redrive(lane, [waiting]), [waiting])
+  assert.equal((await claimNext(lane)).length, 1, 'an operator’s redrive overrides the expiry')
+})
+
+test('an idempotency key is kept while its job lives and for its time after that', async (t) => {
+  const { db, lane } = await setUp(t)
+  await db.clock.set('2030-01-01T12:00:00Z')
+  const job = { kind: 'mail', input: 1, idempotencyKey: 'k', keepKeyMs: 3_600_000 }
+  const pruneAll = async () => (await pruneKeys(lane)).pruned
+  const [first] = await enqueue(lane, [job])
+  await db.clock.advance('2 days')
+  assert.equal(await pruneAll(), 0, 'pending')
+  const [taken] = await claimNext(lane, { worker })
+  await settle(lane, worker, [{ ...taken!, verb: 'bury', error: 'x', reason: 'fatal' }])
+  await db.clock.advance('2 days')
+  assert.equal(await pruneAll(), 0, 'a dead letter')
+  await redrive(lane, [first!.jobId])
+  await complete(lane, worker, await claimNext(lane, { worker }))
+  await db.clock.advance('59 min')
+  assert.equal(await pruneAll(), 0, 'finished, but not long ago')
+  assert.equal((await enqueue(lane, [job]))[0]?.outcome, 'existing')
+  await db.clock.advance('2 min')
+  assert.equal(await pruneAll(), 1)
+  const [again] = await enqueue(lane, [job])
+  assert.equal(again?.outcome, 'created')
+  assert.notEqual(again?.jobId, first?.jobId)
+})
+
+test('keys are pruned a bounded number at a time', async (t) => {
+  const { db, lane } = await setUp(t)
+  const jobs = Array.from({ length: 25 }, (_, n) => ({ kind: 'mail', input: n, idempotencyKey: `k${n}` }))
+  await enqueue(lane, jobs)
+  await complete(lane, worker, await claimNext(lane, { worker, limit: 25 }))
+  await db.clock.advance('25 hours')
+  let after: Parameters<typeof pruneKeys>[1] = '0'
+  const pruned: number[] = []
+  for (let rounds = 0; after !== undefined && rounds < 10; rounds++) {
+    const answer = await pruneKeys(lane, after, 10)
+    pruned.push(answer.pruned)
+    after = answer.next
+  }
+  assert.deepEqual(pruned, [10, 10, 5])
+})
+
+test('dead letters are pruned by age, oldest first', async (t) => {
+  const { db, lane } = await setUp(t)
+  for (const wait of ['10 days', '10 days', '1 day']) {
+    await enqueueOne(lane)
+    const [taken] = await claimNext(lane, { worker })
+    await settle(lane, worker, [{ ...taken!, verb: 'bury', error: 'x', reason: 'fatal' }])
+    await db.clock.advance(wait)
+  }
+  assert.equal(await pruneDeadLetters(lane, 5 * DAY_MS, 1), 1)
+  assert.equal(await pruneDeadLetters(lane, 5 * DAY_MS), 1)
+  assert.equal(await pruneDeadLetters(lane, 5 * DAY_MS), 0)
+  assert.deepEqual(await countByStatus(db), { dead_letter: 1 })
+})
+
+test('partitions are made ahead once, by whoever comes first', async (t) => {
+  const { db, lane } = await setUp(t)
+  assert.equal((await partitions(db, 'archive')).length, 9, 'migrated: one day, seven ahead, and the default')
+  await db.clock.set('2040-02-27T23:59:00Z')
+  assert.equal(await makePartitions(lane, 3), 8, 'four days of two tables')
+  assert.equal(await makePartitions(lane, 3), 0)
+  const made = await Promise.all(Array.from({ length: 8 }, () => makePartitions(lane, 5)))
+  assert.equal(
+    made.reduce((a, b) => a + b),
+    4,
+    'two more days of two tables',
+  )
+  assert.deepEqual((await partitions(db, 'archive')).slice(8, 14), [
+    'archive_20400227',
+    'archive_20400228',
+    'archive_20400229',
+    'archive_20400301',
+    'archive_20400302',
+    'archive_20400303',
+  ])
+  assert.deepEqual((await partitions(db, 'job_attempt')).length, 15)
+})
+
+test('history is forgotten a day at a time, and only past its age', async (t) => {
+  const { db, lane } = await setUp(t)
+  const first = await finishOne(lane)
+  await db.clock.advance('3 days')
+  const second = await finishOne(lane)
+  const before = (await partitions(db, 'archive')).length
+  assert.equal(await pruneHistory(lane, 3 * DAY_MS), 0, 'the first day is not over for three days yet')
+  await db.clock.advance('1 day')
+  assert.equal(await pruneHistory(lane, 3 * DAY_MS), 2, 'one day of each table')
+  assert.equal((await partitions(db, 'archive')).length, before - 1)
+  const { rows } = await db.pool.query('select id from leasehold.jobs')
+  assert.deepEqual(rows, [{ id: second }])
+  assert.notEqual(first, second)
+})
+
+test('a clock that jumped beyond the partitions loses nothing', async (t) => {
+  const { db, lane } = await setUp(t)
+  await db.clock.advance('100 days')
+  await finishOne(lane)
+  const stray = await db.pool.query('select from leasehold.archive_default')
+  assert.equal(stray.rowCount, 1)
+  assert.ok((await makePartitions(lane, 2)) > 0, 'the days after it get partitions; its own stays in the default')
+  await finishOne(lane)
+  await db.clock.advance('1 day')
+  await finishOne(lane)
+  assert.equal((await db.pool.query('select from leasehold.archive_default')).rowCount, 2)
+  assert.deepEqual(await countByStatus(db), { completed: 3 })
+  await db.clock.advance('10 days')
+  assert.ok((await pruneHistory(lane, 5 * DAY_MS)) >= 2)
+  assert.equal((await db.pool.query('select from leasehold.archive_default')).rowCount, 0, 'pruned row by row')
+})
+
+test('a reader in the way of a partition to be dropped delays neither inserts nor the housekeeper', async (t) => {
+  const { db, lane } = await setUp(t)
+  await finishOne(lane)
+  await db.clock.advance('5 days')
+  const reader = await session(db)
+  await reader.client.query('begin')
+  await reader.client.query('select count(*) from leasehold.archive')
+  assert.equal(await pruneHistory(lane, DAY_MS), 1, 'the archive is being read, so only the attempts of that day go')
+  await finishOne(lane)
+  await reader.client.query('commit')
+  assert.ok((await pruneHistory(lane, DAY_MS)) >= 1)
+})

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { enqueue } from '../../src/queue/enqueue.ts'
+import type { JobId } from '../../src/queue/job.ts'
+import { cancel, findDeadLetters, redrive } from '../../src/queue/operator.ts'
+import { settle } from '../../src/queue/outcome.ts'
+import { suiteDatabase } from '../support/database.ts'
+import { claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
+
+const db = await suiteDatabase()
+const lane = new Lane(db.pool)
+const worker = newWorker()
+
+async function buried(queue: string, job = {}): Promise<JobId> {
+  const id = await enqueueOne(lane, { queue, ...job })
+  const [taken] = await claimNext(lane, { queues: [queue], kinds: ['mail'], worker })
+  await settle(lane, worker, [{ ...taken!, verb: 'bury', error: new Error('no'), reason: 'fatal' }])
+  return id
+}
+
+test('a pending job is cancelled at once, a running one is asked, an ended or unknown one is not found', async () => {
+  const [pending, running] = await enqueueMany(lane, 2, { queue: 'cancel' })
+  const [taken] = await claimNext(lane, { queues: ['cancel'], kinds: ['mail'], limit: 1, worker })
+  assert.equal(taken?.jobId, pending, 'the first is the one that runs')
+  const answers = await cancel(lane, [pending!, running!, '999999999' as JobId, running!])
+  assert.deepEqual(answers, [
+    { jobId: pending, outcome: 'requested' },
+    { jobId: running, outcome: 'cancelled' },
+    { jobId: '999999999', outcome: 'not_found' },
+  ])
+  assert.equal((await show(db, running!)).status, 'cancelled')
+  assert.ok((await show(db, pending!)).cancel_requested_at instanceof Date)
+  assert.deepEqual(await cancel(lane, [running!]), [{ jobId: running, outcome: 'not_found' }])
+  assert.deepEqual(await claimNext(lane, { queues: ['cancel'], kinds: ['mail'] }), [])
+})
+
+test('a redriven dead letter keeps id, generation, history and key, and starts with fresh attempts', async () => {
+  const id = await buried('redrive', { idempotencyKey: 'k', maxAttempts: 3, tags: ['t'], partitionKey: 'p' })
+  assert.deepEqual(await redrive(lane, [id, id, '999999999' as JobId]), [id])
+  const row = await show(db, id)
+  assert.deepEqual(
+    [row.status, row.attempts, row.lease_generation, row.max_attempts, row.tags, row.partition_key],
+    ['pending', 0, '1', 3, ['t'], 'p'],
+  )
+  assert.equal((row.last_error as { message: string }).message, 'no', 'the history is kept')
+  const [again] = await enqueue(lane, [{ kind: 'mail', queue: 'redrive', input: { to: 'ada' }, idempotencyKey: 'k' }])
+  assert.deepEqual(again, { jobId: id, outcome: 'existing' })
+  const [taken] = await claimNext(lane, { queues: ['redrive'], kinds: ['mail'] })
+  assert.deepEqual([taken?.jobId, taken?.generation, taken?.attempt], [id, 2, 1])
+  assert.deepEqual(await redrive(lane, [id]), [], 'no dead letter any more')
+})
+
+test('dead letters are found by queue, kind and reason, oldest first', async () => {
+  const ids = [await buried('find'), await buried('find'), await buried('find')]
+  assert.deepEqual(await findDeadLetters(lane, { queue: 'find', limit: 2 }), ids.slice(0, 2))
+  assert.deepEqual(await findDeadLetters(lane, { queue: 'find', kind: 'mail', reason: 'fatal' }), ids)
+  assert.deepEqual(await findDeadLetters(lane, { queue: 'find', kind: 'other' }), [])
+  assert.deepEqual(await findDeadLetters(lane, { queue: 'find', reason: 'expired' }), [])
+})

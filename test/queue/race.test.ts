@@ -1,0 +1,263 @@
+// Each race between two statements, forced: one is stopped after its snapshot is taken and before it reads a row, the
+// other runs and commits, the first goes on. No sleeping, no luck.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { CLAIM } from '../../src/queue/claim.sql.ts'
+import { newClaimId } from '../../src/queue/claim.ts'
+import { SWEEP } from '../../src/queue/housekeeping.sql.ts'
+import { sweep } from '../../src/queue/housekeeping.ts'
+import type { ClaimedJob } from '../../src/queue/job.ts'
+import { CANCEL, REDRIVE } from '../../src/queue/operator.sql.ts'
+import { cancel, redrive } from '../../src/queue/operator.ts'
+import { COMPLETE, SETTLE } from '../../src/queue/outcome.sql.ts'
+import { complete, completeWithin, settle } from '../../src/queue/outcome.ts'
+import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
+import { pause } from '../support/interleave.ts'
+import {
+  claimNext,
+  countByStatus,
+  enqueueMany,
+  enqueueOne,
+  LEASE_MS,
+  newWorker,
+  session,
+  show,
+} from '../support/queue.ts'
+
+const worker = newWorker()
+
+function claimValues(limit = 10): unknown[] {
+  return [newClaimId(), worker.id, 'late:1', LEASE_MS, limit, ['mail'], ['mail'], [5], ['-infinity'], [0]]
+}
+
+function completeValues(job: ClaimedJob): unknown[] {
+  return [[job.jobId], [job.generation], [null], [true], worker.id]
+}
+
+async function setUp(t: Parameters<typeof freshDatabase>[0]): Promise<{ db: TestDatabase; lane: Lane }> {
+  const db = await freshDatabase(t)
+  return { db, lane: new Lane(db.pool) }
+}
+
+test('claim against claim: what was claimed since the snapshot is not claimed again', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 3)
+  const late = await pause(db, CLAIM, claimValues())
+  const first = await claimNext(lane, { limit: 2 })
+  const rows = await late.resume()
+  assert.equal(rows.length, 1, 'only the row that the first claim left')
+  assert.ok(first.every((job) => job.jobId !== rows[0]?.[0]))
+  const { rows: generations } = await db.pool.query('select distinct lease_generation::int as g from leasehold.job')
+  assert.deepEqual(generations, [{ g: 1 }])
+})
+
+test('claim against claim and complete: a finished row does not come back', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueOne(lane)
+  const late = await pause(db, CLAIM, claimValues())
+  const [job] = await claimNext(lane, { worker })
+  await complete(lane, worker, [job!])
+  assert.deepEqual(await late.resume(), [])
+  assert.deepEqual(await countByStatus(db), { completed: 1 })
+})
+
+test('claim against claim and fail: a row put off since the snapshot is left alone', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const late = await pause(db, CLAIM, claimValues())
+  const [job] = await claimNext(lane, { worker })
+  await settle(lane, worker, [{ ...job!, verb: 'fail', error: 'x', delayMs: 60_000 }])
+  assert.deepEqual(await late.resume(), [], 'its new time has not come')
+  assert.equal((await show(db, id)).lease_generation, '1')
+})
+
+test('claim against claim and release: the generation still rises by one', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const late = await pause(db, CLAIM, claimValues())
+  const [job] = await claimNext(lane, { worker })
+  await settle(lane, worker, [{ ...job!, verb: 'release' }])
+  const [row] = await late.resume()
+  assert.deepEqual(row?.slice(0, 3), [id, '2', '1'], 'generation 2 of the latest version, first attempt')
+})
+
+test('claim against cancel: a cancelled row is not claimed', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const late = await pause(db, CLAIM, claimValues())
+  await cancel(lane, [id])
+  assert.deepEqual(await late.resume(), [])
+  assert.deepEqual(await countByStatus(db), { cancelled: 1 })
+})
+
+test('complete against sweep and claim: the stale completion is refused although its snapshot still matched', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  const late = await pause(db, COMPLETE, completeValues(job!))
+  await db.clock.advance('31 s')
+  await sweep(lane)
+  await db.pool.query('update leasehold.job set crashes = 0') // an ordinary job again
+  const [next] = await claimNext(lane)
+  assert.equal(next?.generation, 2)
+  // The row is in the statement's snapshot with our generation; the latest version, which it locks, has another.
+  const rows = await late.resume()
+  assert.equal(rows.length, 1, 'not written')
+  assert.equal((await show(db, id)).status, 'processing')
+  const again = await complete(lane, worker, [job!])
+  assert.equal(again.refused.length, 1)
+})
+
+test('sweep before complete: the job is returned and the completion refused', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  await db.clock.advance('31 s')
+  const late = await pause(db, COMPLETE, completeValues(job!))
+  assert.equal((await sweep(lane)).jobs.length, 1)
+  const rows = await late.resume()
+  assert.deepEqual([rows.length, (await complete(lane, worker, [job!])).refused.length], [1, 1])
+  assert.deepEqual([(await show(db, id)).status, (await show(db, id)).crashes], ['pending', 1])
+})
+
+test('complete before sweep: the job is done and the sweep finds nothing to return', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  await db.clock.advance('31 s')
+  const late = await pause(db, SWEEP, [100])
+  assert.deepEqual(
+    await complete(lane, worker, [job!]),
+    { refused: [], busy: [] },
+    'late, but nobody took it: accepted',
+  )
+  const rows = await late.resume()
+  assert.deepEqual(
+    rows.filter((row) => row[1] !== null),
+    [],
+  )
+  assert.deepEqual(await countByStatus(db), { completed: 1 })
+  const { rowCount } = await db.pool.query('select from leasehold.job_attempt')
+  assert.equal(rowCount, 0, 'no crash on record')
+})
+
+test('sweep against sweep: a claim is returned once', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 5)
+  await claimNext(lane, { worker, limit: 5 })
+  await db.clock.advance('31 s')
+  const late = await pause(db, SWEEP, [100])
+  assert.equal((await sweep(lane)).jobs.length, 5)
+  assert.deepEqual(await late.resume(), [])
+  const { rows } = await db.pool.query('select distinct crashes from leasehold.job')
+  assert.deepEqual(rows, [{ crashes: 1 }])
+})
+
+test('fail against cancel: whichever comes second, the job ends cancelled', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  const late = await pause(db, SETTLE, [[id], [1], ['fail'], [0], ['"x"'], [null], worker.id])
+  assert.equal((await cancel(lane, [id]))[0]?.outcome, 'requested')
+  assert.equal((await late.resume())[0]?.[2], 'cancelled', 'the request is on the latest version of the row')
+  assert.equal((await show(db, id)).status, 'cancelled')
+
+  const other = await enqueueOne(lane)
+  const [second] = await claimNext(lane, { worker })
+  const lateCancel = await pause(db, CANCEL, [[other]])
+  await settle(lane, worker, [{ ...second!, verb: 'fail', error: 'x', delayMs: 0 }])
+  assert.deepEqual(await lateCancel.resume(), [[other, 'cancelled']], 'pending by then: cancelled at once')
+  assert.equal(job?.jobId, id)
+})
+
+test('redrive against an old worker: the old claim stays refused', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane, { maxAttempts: 1 })
+  const [old] = await claimNext(lane, { worker })
+  const late = await pause(db, COMPLETE, completeValues(old!))
+  await settle(lane, worker, [{ ...old!, verb: 'fail', error: 'x', delayMs: 0 }])
+  assert.equal((await show(db, id)).status, 'dead_letter')
+  assert.deepEqual(await redrive(lane, [id]), [id])
+  assert.equal((await late.resume()).length, 1, 'not written')
+  const row = await show(db, id)
+  assert.deepEqual([row.status, row.lease_generation, row.attempts], ['pending', '1', 0])
+  assert.equal((await complete(lane, worker, [old!])).refused.length, 1, 'same generation, but no claim on it')
+  const [next] = await claimNext(lane)
+  assert.equal(next?.generation, 2)
+  assert.equal((await complete(lane, worker, [old!])).refused.length, 1)
+})
+
+test('redrive against redrive: one dead letter becomes one job', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  await settle(lane, worker, [{ ...job!, verb: 'bury', error: 'x', reason: 'fatal' }])
+  const late = await pause(db, REDRIVE, [[id]])
+  assert.deepEqual(await redrive(lane, [id]), [id])
+  assert.deepEqual(await late.resume(), [])
+  assert.deepEqual(await countByStatus(db), { pending: 1 })
+})
+
+test('a completion held open in a transaction delays nobody else', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 4)
+  const jobs = await claimNext(lane, { worker, limit: 3 })
+  const holder = await session(db)
+  await holder.client.query('begin')
+  await completeWithin(holder.lane, worker, jobs[0]!)
+
+  // None of these waits; the held row answers busy, every other row is served.
+  assert.deepEqual(await complete(lane, worker, jobs), {
+    refused: [],
+    busy: [{ jobId: jobs[0]!.jobId, generation: 1 }],
+  })
+  const [other] = await claimNext(lane, { limit: 10 })
+  assert.notEqual(other?.jobId, jobs[0]?.jobId)
+  assert.deepEqual(await cancel(lane, [jobs[0]!.jobId]), [{ jobId: jobs[0]!.jobId, outcome: 'busy' }])
+  await db.clock.advance('31 s')
+  const swept = await sweep(lane)
+  assert.deepEqual(
+    swept.jobs.map((job) => job.jobId),
+    [other?.jobId],
+  )
+
+  await holder.client.query('commit')
+  assert.equal((await show(db, jobs[0]!.jobId)).status, 'completed', 'the sweep could not take it away')
+  assert.deepEqual((await complete(lane, worker, [jobs[0]!])).refused.length, 1)
+  await sweep(lane)
+  const { rowCount } = await db.pool.query('select from leasehold.claim')
+  assert.equal(rowCount, 0, 'the claim that was marked swept is closed by the next sweep')
+})
+
+test('a completion in a transaction that rolls back leaves the job to its claim, or to the sweep', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  const holder = await session(db)
+  await holder.client.query('begin')
+  await completeWithin(holder.lane, worker, job!)
+  await db.clock.advance('31 s')
+  assert.deepEqual((await sweep(lane)).jobs, [], 'locked')
+  await holder.client.query('rollback')
+  assert.equal((await sweep(lane)).jobs.length, 1)
+  assert.equal((await show(db, job!.jobId)).status, 'pending')
+})
+
+test('a completion in a transaction waits for a sweep that is under way, and then knows', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  await db.clock.advance('31 s')
+  const sweeper = await session(db)
+  const holder = await session(db)
+  const observer = await db.connect()
+  await sweeper.client.query('begin')
+  assert.equal((await sweep(sweeper.lane)).jobs.length, 1)
+  await holder.client.query('begin')
+  const completion = completeWithin(holder.lane, worker, job!)
+  completion.catch(() => {})
+  await waitUntilBlocked(observer, holder.pid)
+  await sweeper.client.query('commit')
+  await assert.rejects(completion, { code: 'LEASE_LOST' })
+})

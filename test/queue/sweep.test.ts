@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../../src/queue/claim.ts'
+import { sweep } from '../../src/queue/housekeeping.ts'
+import type { ClaimedJob } from '../../src/queue/job.ts'
+import { Marks } from '../../src/queue/marks.ts'
+import { cancel } from '../../src/queue/operator.ts'
+import { complete, settle } from '../../src/queue/outcome.ts'
+import { freshDatabase } from '../support/database.ts'
+import { claimNext, countByStatus, enqueueMany, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
+
+async function setUp(t: Parameters<typeof freshDatabase>[0]) {
+  const db = await freshDatabase(t)
+  await db.clock.set('2030-01-01T00:00:00Z')
+  return { db, lane: new Lane(db.pool) }
+}
+
+function request(limit = 10, worker = newWorker()) {
+  return { claimId: newClaimId(), worker, kinds: ['mail'], limit, leaseMs: LEASE_MS }
+}
+
+test('a dead worker’s jobs are claimable again after one sweep past their lease, and not before', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  await claimNext(lane)
+  await db.clock.advance('29 s')
+  assert.deepEqual(await sweep(lane), { claims: 0, jobs: [] })
+  await db.clock.advance('2 s')
+  assert.deepEqual(await sweep(lane), { claims: 1, jobs: [{ jobId: id, generation: 1, outcome: 'pending' }] })
+  const row = await show(db, id)
+  assert.deepEqual([row.status, row.attempts, row.crashes, row.lease_generation], ['pending', 1, 1, '1'])
+  const [again] = await claimSuspects(lane, request(), ['mail'])
+  assert.deepEqual([again?.jobId, again?.generation, again?.attempt], [id, 2, 2])
+  const { rows } = await db.pool.query('select outcome, attempt from leasehold.job_attempt')
+  assert.deepEqual(rows, [{ outcome: 'crashed', attempt: 1 }])
+})
+
+test('a renewed lease is not swept; one renewal covers every job of the claim', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 5)
+  const own = request()
+  await claim(lane, own, new Marks(['mail']).next().spots)
+  for (let round = 0; round < 5; round++) {
+    await db.clock.advance('20 s')
+    assert.deepEqual(await renew(lane, own.worker, [own.claimId], LEASE_MS), { held: [own.claimId], lost: [] })
+    assert.equal((await sweep(lane)).jobs.length, 0)
+  }
+  const { rows } = await db.pool.query('select distinct lease_expires_at from leasehold.jobs')
+  assert.deepEqual(rows, [{ lease_expires_at: rows[0].lease_expires_at }])
+  await db.clock.advance('31 s')
+  assert.equal((await sweep(lane)).jobs.length, 5)
+  assert.deepEqual(await renew(lane, own.worker, [own.claimId], LEASE_MS), { held: [], lost: [own.claimId] })
+})
+
+test('a sweep closes the claims of finished jobs and returns nothing', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 3)
+  const worker = newWorker()
+  await complete(lane, worker, await claimNext(lane, { limit: 3, worker }))
+  await db.clock.advance('31 s')
+  assert.deepEqual(await sweep(lane), { claims: 1, jobs: [] })
+  assert.equal((await db.pool.query('select from leasehold.claim')).rowCount, 0)
+})
+
+test('a crash loop ends as a dead letter', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane, { maxAttempts: 3 })
+  await claimNext(lane)
+  for (const outcome of ['pending', 'pending', 'dead_letter']) {
+    await db.clock.advance('31 s')
+    assert.deepEqual(
+      (await sweep(lane)).jobs.map((job) => job.outcome),
+      [outcome],
+    )
+    await claimSuspects(lane, request(), ['mail'])
+  }
+  const row = await show(db, id)
+  assert.deepEqual([row.status, row.reason, row.attempts, row.crashes], ['dead_letter', 'lease_expired', 3, 3])
+})
+
+test('a job that was to be cancelled when its worker died ends cancelled', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  await claimNext(lane)
+  await cancel(lane, [id])
+  await db.clock.advance('31 s')
+  assert.deepEqual(
+    (await sweep(lane)).jobs.map((job) => job.outcome),
+    ['cancelled'],
+  )
+  assert.equal((await show(db, id)).status, 'cancelled')
+})
+
+for (const maxAttempts of [5, 1]) {
+  test(`one job that kills its process among 500 ends as one dead letter, 499 complete (max attempts ${maxAttempts})`, async (t) => {
+    const { db, lane } = await setUp(t)
+    const ids = await enqueueMany(lane, 500, { maxAttempts })
+    const poison = ids[250]
+    // One process at a time: it claims, and either completes all it claimed or dies with it.
+    let crashes = 0
+    for (let boot = 0; ; boot++) {
+      assert.ok(boot < 600, 'it ends')
+      const worker = newWorker()
+      const own = request(500, worker)
+      let jobs: ClaimedJob[] = await claim(lane, own, new Marks(['mail']).next().spots)
+      if (jobs.length === 0) jobs = await claimSuspects(lane, own, ['mail'])
+      if (jobs.length === 0) break
+      if (jobs.some((job) => job.jobId === poison)) {
+        crashes++
+        await db.clock.advance('31 s')
+        await sweep(lane)
+      } else {
+        await complete(lane, worker, jobs)
+      }
+    }
+    assert.deepEqual(await countByStatus(db), { completed: 499, dead_letter: 1 })
+    assert.equal((await show(db, poison!)).status, 'dead_letter')
+    assert.ok(crashes <= 5, `${crashes} crashes`)
+  })
+}
+
+test('a failure shows that a job does not kill its worker: it is ordinary again', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  await claimNext(lane)
+  await db.clock.advance('31 s')
+  await sweep(lane)
+  assert.deepEqual(await claimNext(lane), [], 'a suspect is not claimed among others')
+  const own = request()
+  const [job] = await claimSuspects(lane, own, ['mail'])
+  await settle(lane, own.worker, [{ ...job!, verb: 'fail', error: 'x', delayMs: 0 }])
+  assert.equal((await claimNext(lane))[0]?.jobId, id)
+})
+
+test('a claim whose reply was lost can be handed back whole, without spending an attempt', async (t) => {
+  const { db, lane } = await setUp(t)
+  const ids = await enqueueMany(lane, 3)
+  const own = request()
+  await claim(lane, own, new Marks(['mail']).next().spots)
+  assert.deepEqual(await releaseClaim(lane, newWorker(), own.claimId), [], 'only by the worker that made it')
+  assert.deepEqual((await releaseClaim(lane, own.worker, own.claimId)).sort(), [...ids].sort())
+  const { rows } = await db.pool.query('select distinct status, attempts, crashes from leasehold.jobs')
+  assert.deepEqual(rows, [{ status: 'pending', attempts: 0, crashes: 0 }])
+  assert.equal((await db.pool.query('select from leasehold.claim')).rowCount, 0)
+  assert.deepEqual(await releaseClaim(lane, own.worker, own.claimId), [], 'once')
+})

@@ -1,0 +1,81 @@
+// The queue's functions with the defaults a test does not care about.
+import { randomUUID } from 'node:crypto'
+import { Lane } from '../../src/db/lane.ts'
+import { claim, newClaimId } from '../../src/queue/claim.ts'
+import { enqueue, type NewJob } from '../../src/queue/enqueue.ts'
+import type { ClaimedJob, JobId, Worker } from '../../src/queue/job.ts'
+import { Marks } from '../../src/queue/marks.ts'
+import { type Completion, complete, type NotWritten } from '../../src/queue/outcome.ts'
+import type { TestDatabase } from './database.ts'
+
+export const LEASE_MS = 30_000
+
+export function newWorker(label = 'test:1'): Worker {
+  return { id: randomUUID(), label }
+}
+
+export async function enqueueOne(lane: Lane, job: Partial<NewJob> = {}): Promise<JobId> {
+  const [answer] = await enqueue(lane, [{ kind: 'mail', input: { to: 'ada' }, ...job }])
+  return answer!.jobId
+}
+
+export async function enqueueMany(lane: Lane, count: number, job: Partial<NewJob> = {}): Promise<JobId[]> {
+  const jobs = Array.from({ length: count }, (_, n) => ({ kind: 'mail', input: { n }, ...job }))
+  return (await enqueue(lane, jobs)).map((answer) => answer.jobId)
+}
+
+interface ClaimOptions {
+  readonly limit?: number
+  readonly worker?: Worker
+  readonly queues?: readonly string[]
+  readonly kinds?: readonly string[]
+}
+
+/** A claim from the beginning of the queues. */
+export async function claimNext(lane: Lane, options: ClaimOptions = {}): Promise<ClaimedJob[]> {
+  const { limit = 1, worker = newWorker(), queues = ['mail'], kinds = queues } = options
+  const request = { claimId: newClaimId(), worker, kinds, limit, leaseMs: LEASE_MS }
+  return claim(lane, request, new Marks(queues).next().spots)
+}
+
+/** Completes, and sends again what was locked for a moment. */
+export async function completeAll(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+  const refused: NotWritten['refused'] = []
+  let open = items
+  while (open.length > 0) {
+    const answer = await complete(lane, worker, open)
+    refused.push(...answer.refused)
+    open = answer.busy
+  }
+  return { refused, busy: [] }
+}
+
+export interface JobRow {
+  readonly id: string
+  readonly status: string
+  readonly lease_generation: string
+  readonly attempts: number
+  readonly [column: string]: unknown
+}
+
+/** One job as SQL shows it. */
+export async function show(db: Pick<TestDatabase, 'pool'>, jobId: JobId): Promise<JobRow> {
+  const { rows } = await db.pool.query('select * from leasehold.jobs where id = $1', [jobId])
+  if (rows.length !== 1) throw new Error(`job ${jobId} is shown ${rows.length} times`)
+  return rows[0]
+}
+
+/** How many jobs SQL shows in each status. */
+export async function countByStatus(db: Pick<TestDatabase, 'pool'>): Promise<Record<string, number>> {
+  const { rows } = await db.pool.query<{ status: string; count: number }>(
+    'select status, count(*)::int from leasehold.jobs group by status order by status',
+  )
+  return Object.fromEntries(rows.map(({ status, count }) => [status, count]))
+}
+
+/** A lane on a session of its own, and that session's backend. */
+export async function session(db: TestDatabase) {
+  const client = await db.connect()
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  return { client, lane: new Lane(client), pid: rows[0]!.pid }
+}
