@@ -144,7 +144,7 @@ create table leasehold.dead_letter (
   tags             text[],
   constraint dead_letter_pkey primary key (id),
   constraint dead_letter_reason check (reason in ('attempts_exhausted', 'fatal', 'invalid_input', 'lease_expired', 'expired'))
-);
+) with (vacuum_truncate = off);
 
 create index dead_letter_by_queue on leasehold.dead_letter (queue, died_at, id);
 
@@ -172,7 +172,7 @@ create table leasehold.idempotency_key (
   keep_for   interval not null,
   input_hash bytea not null,
   constraint idempotency_key_pkey primary key (queue, key)
-);
+) with (vacuum_truncate = off);
 
 -- Old jobs first: what prune walks.
 create index idempotency_key_by_job on leasehold.idempotency_key (job_id);
@@ -197,3 +197,87 @@ $$;
 create function leasehold.input_hash(payload jsonb) returns bytea
   language sql immutable strict parallel safe
   return pg_catalog.sha256(pg_catalog.convert_to(payload::text, 'UTF8'));
+
+-- The claim: the one statement that walks a queue in order, and so the one whose plan must not depend on what the
+-- planner believes. A queue that was analyzed while nearly empty and then filled by a burst looked like two rows worth
+-- sorting. Hence a function: its settings leave the planner the index walk and nothing else (decisions/0006).
+--
+-- A spot is a (queue, priority) and the row to start from: the mark, or the beginning. The walk is lazy: rows are locked
+-- one by one, in the order of the spots, until the limit is reached; no later spot is even looked at. Before a row is
+-- returned its latest version is locked and tested again, so a row that was claimed, finished or moved since the snapshot
+-- is passed over: no two claims return one row.
+--
+-- Jobs whose lease ran out before (suspects) are claimed apart: crashes between crashes_from and crashes_to.
+create function leasehold.claim(
+  claim_id bigint, worker_id uuid, worker_label text, lease_ms double precision, max_jobs integer, kinds text[],
+  queues text[], priorities smallint[], from_at timestamptz[], from_id bigint[],
+  crashes_from smallint default 0, crashes_to smallint default 0
+) returns table (
+  id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
+  priority smallint, available_at timestamptz, created_at timestamptz, payload_version smallint, partition_key text,
+  metadata jsonb, tags text[]
+)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_sort = off
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+  set jit = off
+as $$
+#variable_conflict use_column
+declare
+  picked bigint[];
+begin
+  if crashes_to = 0 then
+    picked := array(
+      select j.id
+      from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+      cross join lateral (
+        select job.id
+        from leasehold.job
+        where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= leasehold.clock()
+          and job.claim_id is null and job.kind = any (kinds)
+          and (job.expires_at is null or job.expires_at > leasehold.clock())
+        order by job.available_at, job.id
+        limit max_jobs
+        for update skip locked
+      ) j
+      limit max_jobs
+    );
+  else
+    picked := array(
+      select j.id
+      from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+      cross join lateral (
+        select job.id
+        from leasehold.job
+        where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
+          and job.crashes between crashes_from and crashes_to
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= leasehold.clock()
+          and job.claim_id is null and job.kind = any (kinds)
+          and (job.expires_at is null or job.expires_at > leasehold.clock())
+        order by job.available_at, job.id
+        limit max_jobs
+        for update skip locked
+      ) j
+      limit max_jobs
+    );
+  end if;
+  if picked = '{}' then
+    return;
+  end if;
+  insert into leasehold.claim (id, worker_id, worker_label, claimed_at, expires_at, job_ids)
+  values (claim.claim_id, claim.worker_id, claim.worker_label, leasehold.clock(),
+    leasehold.clock() + lease_ms * interval '1 ms', picked);
+  -- The rows are locked: nothing can have changed them since.
+  return query
+    update leasehold.job
+    set claim_id = claim.claim_id, claimed_at = leasehold.clock(), lease_generation = job.lease_generation + 1,
+      attempts = (job.attempts + 1)::smallint
+    where job.id = any (picked)
+    returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
+      job.priority, job.available_at, job.created_at, job.payload_version, job.partition_key, job.metadata, job.tags;
+end
+$$;

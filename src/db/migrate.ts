@@ -27,7 +27,7 @@ const CREATE_LEDGER = `create table if not exists leasehold.migration (
   constraint migration_pkey primary key (version)
 )`
 
-const MAKE_PARTITIONS = 'select leasehold.make_partitions(7)'
+const PREPARE_TABLES = 'select leasehold.make_partitions(7), leasehold.reserve_pages()'
 
 /** Brings the schema to this code's level. Safe to call at every start. */
 export async function migrate(db: Pool | ClientBase, options: MigrateOptions = {}): Promise<void> {
@@ -55,7 +55,7 @@ export async function migrate(db: Pool | ClientBase, options: MigrateOptions = {
     })
   }
   // Before the first row: a day that has rows in the default partition can get no partition of its own.
-  await db.query(sql(MAKE_PARTITIONS))
+  await db.query(sql(PREPARE_TABLES))
 }
 
 /** The SQL that `migrate` would send to an empty database, for review or for a DBA to run by hand. */
@@ -69,7 +69,7 @@ export function migrationSql(options: MigrateOptions = {}): string {
     )
     statements.push('commit')
   }
-  statements.push(MAKE_PARTITIONS)
+  statements.push(PREPARE_TABLES)
   return statements.map((statement) => `${renderSchema(statement, quoted)};\n`).join('\n')
 }
 

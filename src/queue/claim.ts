@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Lane, Row } from '../db/lane.ts'
-import { CLAIM, CLAIM_SUSPECTS, RENEW } from './claim.sql.ts'
+import { CLAIM, RENEW } from './claim.sql.ts'
 import { RELEASE_CLAIM } from './housekeeping.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Worker } from './job.ts'
-import type { Spot } from './marks.ts'
+import { everySpot, type Spot } from './marks.ts'
 import { checkInteger, numericArray } from './parameters.ts'
 
 /** Suspects are claimed this many at a time after their first crash, alone after any later one. */
@@ -25,14 +25,7 @@ export function newClaimId(): ClaimId {
 
 /** Claims up to `limit` jobs, in the order of the spots; returns them by priority and age. */
 export async function claim(lane: Lane, request: ClaimRequest, spots: readonly Spot[]): Promise<ClaimedJob[]> {
-  const rows = await lane.run(CLAIM, [
-    ...common(request),
-    spots.map((spot) => spot.queue),
-    numericArray(spots.map((spot) => spot.priority)),
-    spots.map((spot) => spot.fromAt),
-    numericArray(spots.map((spot) => spot.fromId)),
-  ])
-  return rows.map(toClaimedJob)
+  return claimWithCrashes(lane, request, spots, 0, 0)
 }
 
 /**
@@ -44,11 +37,34 @@ export async function claimSuspects(
   request: ClaimRequest,
   queues: readonly string[],
 ): Promise<ClaimedJob[]> {
+  const spots = everySpot(queues)
   const together = { ...request, limit: Math.min(request.limit, COMPANY_AFTER_FIRST_CRASH) }
-  const few = await lane.run(CLAIM_SUSPECTS, [...common(together), 1, 1, queues])
-  if (few.length > 0) return few.map(toClaimedJob)
-  const alone = await lane.run(CLAIM_SUSPECTS, [...common({ ...request, limit: 1 }), 2, 32_767, queues])
-  return alone.map(toClaimedJob)
+  const few = await claimWithCrashes(lane, together, spots, 1, 1)
+  return few.length > 0 ? few : claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767)
+}
+
+async function claimWithCrashes(
+  lane: Lane,
+  request: ClaimRequest,
+  spots: readonly Spot[],
+  crashesFrom: number,
+  crashesTo: number,
+): Promise<ClaimedJob[]> {
+  const rows = await lane.run(CLAIM, [
+    request.claimId,
+    request.worker.id,
+    request.worker.label,
+    request.leaseMs,
+    checkInteger('limit', request.limit, 1, 10_000),
+    request.kinds,
+    spots.map((spot) => spot.queue),
+    numericArray(spots.map((spot) => spot.priority)),
+    spots.map((spot) => spot.fromAt),
+    numericArray(spots.map((spot) => spot.fromId)),
+    crashesFrom,
+    crashesTo,
+  ])
+  return rows.map(toClaimedJob)
 }
 
 /** Extends the leases still held and says which are lost. One row per claim is written, however many jobs it covers. */
@@ -67,11 +83,6 @@ export async function renew(
 export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<JobId[]> {
   const rows = await lane.run(RELEASE_CLAIM, [claimId, worker.id])
   return rows.map(([id]) => id as JobId)
-}
-
-function common(request: ClaimRequest): unknown[] {
-  const limit = checkInteger('limit', request.limit, 1, 10_000)
-  return [request.claimId, request.worker.id, request.worker.label, request.leaseMs, limit, request.kinds]
 }
 
 function toClaimedJob(row: Row): ClaimedJob {

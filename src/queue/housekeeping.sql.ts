@@ -13,7 +13,7 @@ with expired as materialized (
   select id, worker_id, job_ids from leasehold.claim
   where expires_at <= leasehold.clock()
   order by expires_at
-  limit $1
+  limit (select $1::bigint)
   for update skip locked
 ), looked as materialized (
   select e.id as claim, e.worker_id, held.job_id, j.*
@@ -38,9 +38,8 @@ with expired as materialized (
   select id, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
 ), returned as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = least(job.crashes, 32766) + 1,
-    attempts = least(job.attempts, job.max_attempts - 1)
-  from judged where judged.next = 'pending' and job.id = judged.id
+  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1, attempts = least(attempts, max_attempts - 1)
+  where id = any (array(select id from judged where next = 'pending'))
 ), ended as (
   delete from leasehold.job where id = any (array(select id from judged where next in ('dead_letter', 'cancelled')))
 ), buried as (
@@ -60,9 +59,7 @@ with expired as materialized (
   from judged where next = 'cancelled'
 ), stuck as materialized (
   select distinct claim from looked
-  where id is null and exists (
-    select from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim
-  )
+  where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
 ), marked as (
   update leasehold.claim set swept = true where id = any (array(select claim from stuck)) and not swept
 ), closed as (
@@ -97,9 +94,7 @@ with mine as materialized (
   delete from leasehold.claim
   where id = any (array(select id from mine)) and not exists (
     select from looked
-    where looked.id is null and exists (
-      select from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim
-    )
+    where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
   )
 )
 select id from looked where id is not null`
@@ -148,11 +143,10 @@ with looked as materialized (
   delete from leasehold.idempotency_key
   where job_id = any (array(
     select job_id from looked k
-    where not exists (select from leasehold.job j where j.id = k.job_id)
-      and not exists (select from leasehold.dead_letter d where d.id = k.job_id)
-      and not exists (
-        select from leasehold.archive a where a.id = k.job_id and a.finished_at > leasehold.clock() - k.keep_for
-      )
+    where (select true from leasehold.job j where j.id = k.job_id) is null
+      and (select true from leasehold.dead_letter d where d.id = k.job_id) is null
+      and (select true from leasehold.archive a
+        where a.id = k.job_id and a.finished_at > leasehold.clock() - k.keep_for limit 1) is null
   ))
   returning job_id
 )

@@ -23,6 +23,13 @@ export interface Spot {
   readonly fromId: string
 }
 
+/** The beginning of every priority of these queues, most urgent first. */
+export function everySpot(queues: readonly string[]): Spot[] {
+  return PRIORITIES.flatMap((priority) =>
+    queues.map((queue) => ({ queue, priority, fromAt: '-infinity', fromId: '0' })),
+  )
+}
+
 export class Marks {
   readonly #queues: readonly string[]
   readonly #now: () => number
@@ -43,14 +50,9 @@ export class Marks {
     const queues = this.#queues.map((_, index) => this.#queues[(index + this.#turn) % this.#queues.length]!)
     this.#turn++
     const fromStart = this.#lookIsDue()
-    const spots = PRIORITIES.flatMap((priority) =>
-      queues.flatMap((queue) => {
-        if (fromStart) return [{ queue, priority, fromAt: '-infinity', fromId: '0' }]
-        const mark = this.#marks.get(spotKey(queue, priority))
-        return mark === undefined ? [] : [mark]
-      }),
-    )
-    return { spots, fromStart }
+    const all = everySpot(queues)
+    const marked = () => all.flatMap(({ queue, priority }) => this.#marks.get(spotKey(queue, priority)) ?? [])
+    return { spots: fromStart ? all : marked(), fromStart }
   }
 
   /** What the claim returned, in its order, and how long it took. */

@@ -25,8 +25,7 @@ with looked as materialized (
 select asked, case
   when claim_id is not null then 'requested'
   when id is not null then 'cancelled'
-  when exists (select from leasehold.job j where j.id = asked) then 'busy'
-  else 'not_found'
+  else coalesce((select 'busy' from leasehold.job j where j.id = asked), 'not_found')
 end
 from looked`
 

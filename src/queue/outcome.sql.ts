@@ -31,10 +31,10 @@ with looked as materialized (
     metadata, tags, result::jsonb
   from looked where id is not null and (keep or idempotency_key is not null)
 )
-select asked, generation, exists (
-  select from leasehold.job j
+select asked, generation, coalesce((
+  select true from leasehold.job j
   where j.id = asked and j.lease_generation = looked.generation and j.claim_id is not null
-)
+), false)
 from looked where id is null`
 
 // Every outcome but success, one item each:
@@ -44,6 +44,10 @@ from looked where id is null`
 //   release  pending again where it stood, attempt handed back
 //   cancel   cancelled; a cancel that was asked for meanwhile turns fail, snooze and release into it
 // A failure shows that the job does not kill its worker: crashes start again from zero.
+//
+// A job that is pending again is deleted and inserted under the same id, the deletes first (the count forces them). Its
+// place in the index changes anyway, and an UPDATE … FROM would join: over a table that looked empty when the plan was
+// made, that join became a walk of the whole table for each item (decisions/0004).
 //   $1 ids  $2 generations  $3 verbs  $4 delays in ms  $5 errors  $6 reasons  $7 worker id
 export const SETTLE = `-- job.settle
 with looked as materialized (
@@ -70,14 +74,16 @@ with looked as materialized (
   select id, lease_generation, at, claimed_at, $7::uuid, attempts,
     case verb when 'release' then 'released' else 'failed' end::leasehold.attempt_outcome, error
   from looked where id is not null and verb in ('fail', 'bury', 'release')
-), returned as (
-  update leasehold.job
-  set claim_id = null, claimed_at = null, available_at = looked.next_at,
-    attempts = case looked.verb when 'fail' then job.attempts else job.attempts - 1 end,
-    crashes = case looked.verb when 'release' then job.crashes else 0 end
-  from looked where looked.next = 'pending' and job.id = looked.id
 ), ended as (
-  delete from leasehold.job where id = any (array(select id from looked where next in ('dead_letter', 'cancelled')))
+  delete from leasehold.job where id = any (array(select id from looked where id is not null)) returning id
+), returned as (
+  insert into leasehold.job (id, available_at, created_at, lease_generation, attempts, max_attempts, crashes, priority,
+    partition_bucket, payload_version, blocked, expires_at, queue, kind, payload, partition_key, idempotency_key, metadata,
+    tags, progress)
+  select id, next_at, created_at, lease_generation, case verb when 'fail' then attempts else attempts - 1 end,
+    max_attempts, case verb when 'release' then crashes else 0 end, priority, partition_bucket, payload_version, blocked,
+    expires_at, queue, kind, payload, partition_key, idempotency_key, metadata, tags, progress
+  from looked where next = 'pending' and (select count(*) from ended) > 0
 ), buried as (
   insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
     attempts, max_attempts, crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, error,
@@ -94,31 +100,26 @@ with looked as materialized (
     priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key, metadata, tags
   from looked where next = 'cancelled'
 )
-select asked, asked_generation, coalesce(next, case when exists (
-  select from leasehold.job j
+select asked, asked_generation, coalesce(next, (
+  select 'busy' from leasehold.job j
   where j.id = asked and j.lease_generation = asked_generation and j.claim_id is not null
-) then 'busy' else 'refused' end)
+), 'refused')
 from looked`
 
-//   $1 ids  $2 generations  $3 progress
+// One job a call: a list of notes would need a join, and nobody reports on many jobs at once.
+//   $1 id  $2 generation  $3 progress
 export const PROGRESS = `-- job.progress
-with looked as materialized (
-  select i.id as asked, i.generation, i.progress::jsonb as progress, j.id
-  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[])) as i (id, generation, progress)
-  left join lateral (
-    select job.id from leasehold.job
-    where job.id = i.id and job.lease_generation = i.generation and job.claim_id is not null
-    limit 1
+with noted as (
+  update leasehold.job set progress = $3::jsonb
+  where id = (
+    select id from leasehold.job
+    where id = $1 and lease_generation = $2 and claim_id is not null
     for update skip locked
-  ) j on true
-), noted as (
-  update leasehold.job set progress = looked.progress from looked where job.id = looked.id
+  )
+  returning true
 )
-select asked, generation, exists (
-  select from leasehold.job j
-  where j.id = asked and j.lease_generation = looked.generation and j.claim_id is not null
-)
-from looked where id is null`
+select (select true from noted),
+  (select true from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null)`
 
 // The waiting lock, for the one job that a caller's transaction is about to complete.
 export const HOLD = `-- job.hold

@@ -73,14 +73,11 @@ export async function settle(lane: Lane, worker: Worker, items: readonly Settlem
   return [...settled, ...repeated.map(({ jobId, generation }) => ({ jobId, generation, outcome: 'refused' as const }))]
 }
 
-/** A note about a running job, for people to see. */
-export async function progress(
-  lane: Lane,
-  items: readonly (Lease & { readonly progress: unknown })[],
-): Promise<NotWritten> {
-  const { first, repeated } = onePerLease(items)
-  const rows = await lane.run(PROGRESS, [...fences(first), first.map((item) => encodeSafely(item.progress))])
-  return notWritten(rows, repeated)
+/** A note about a running job, for people to see. Busy: not written, the row is locked this moment. */
+export async function progress(lane: Lane, lease: Lease, note: unknown): Promise<'noted' | 'refused' | 'busy'> {
+  const [row] = await lane.run(PROGRESS, [lease.jobId, lease.generation, encodeSafely(note)])
+  if (row![0] === 't') return 'noted'
+  return row![1] === 't' ? 'busy' : 'refused'
 }
 
 /** Of these running jobs, those that somebody asked to cancel. */

@@ -4,10 +4,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { CLAIM } from '../../src/queue/claim.sql.ts'
-import { newClaimId } from '../../src/queue/claim.ts'
+import { claim, newClaimId, releaseClaim } from '../../src/queue/claim.ts'
 import { SWEEP } from '../../src/queue/housekeeping.sql.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
 import type { ClaimedJob } from '../../src/queue/job.ts'
+import { everySpot } from '../../src/queue/marks.ts'
 import { CANCEL, REDRIVE } from '../../src/queue/operator.sql.ts'
 import { cancel, redrive } from '../../src/queue/operator.ts'
 import { COMPLETE, SETTLE } from '../../src/queue/outcome.sql.ts'
@@ -28,7 +29,7 @@ import {
 const worker = newWorker()
 
 function claimValues(limit = 10): unknown[] {
-  return [newClaimId(), worker.id, 'late:1', LEASE_MS, limit, ['mail'], ['mail'], [5], ['-infinity'], [0]]
+  return [newClaimId(), worker.id, 'late:1', LEASE_MS, limit, ['mail'], ['mail'], [5], ['-infinity'], [0], 0, 0]
 }
 
 function completeValues(job: ClaimedJob): unknown[] {
@@ -72,14 +73,26 @@ test('claim against claim and fail: a row put off since the snapshot is left alo
   assert.equal((await show(db, id)).lease_generation, '1')
 })
 
-test('claim against claim and release: the generation still rises by one', async (t) => {
+test('claim against claim and release: the late claim passes over the row, the next one raises the generation', async (t) => {
   const { db, lane } = await setUp(t)
   const id = await enqueueOne(lane)
   const late = await pause(db, CLAIM, claimValues())
   const [job] = await claimNext(lane, { worker })
   await settle(lane, worker, [{ ...job!, verb: 'release' }])
+  assert.deepEqual(await late.resume(), [])
+  const [next] = await claimNext(lane)
+  assert.deepEqual([next?.jobId, next?.generation, next?.attempt], [id, 2, 1])
+})
+
+test('claim against a whole claim released: the generation is that of the latest version plus one', async (t) => {
+  const { db, lane } = await setUp(t)
+  const id = await enqueueOne(lane)
+  const late = await pause(db, CLAIM, claimValues())
+  const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
+  await claim(lane, request, everySpot(['mail']))
+  await releaseClaim(lane, worker, request.claimId)
   const [row] = await late.resume()
-  assert.deepEqual(row?.slice(0, 3), [id, '2', '1'], 'generation 2 of the latest version, first attempt')
+  assert.deepEqual(row?.slice(0, 3), [id, '2', '1'])
 })
 
 test('claim against cancel: a cancelled row is not claimed', async (t) => {
@@ -154,7 +167,7 @@ test('sweep against sweep: a claim is returned once', async (t) => {
   assert.deepEqual(rows, [{ crashes: 1 }])
 })
 
-test('fail against cancel: whichever comes second, the job ends cancelled', async (t) => {
+test('fail against cancel: the one that comes second sees the first', async (t) => {
   const { db, lane } = await setUp(t)
   const id = await enqueueOne(lane)
   const [job] = await claimNext(lane, { worker })
@@ -167,7 +180,8 @@ test('fail against cancel: whichever comes second, the job ends cancelled', asyn
   const [second] = await claimNext(lane, { worker })
   const lateCancel = await pause(db, CANCEL, [[other]])
   await settle(lane, worker, [{ ...second!, verb: 'fail', error: 'x', delayMs: 0 }])
-  assert.deepEqual(await lateCancel.resume(), [[other, 'cancelled']], 'pending by then: cancelled at once')
+  assert.deepEqual(await lateCancel.resume(), [[other, 'busy']], 'it moved under our eyes: ask again')
+  assert.deepEqual(await cancel(lane, [other]), [{ jobId: other, outcome: 'cancelled' }])
   assert.equal(job?.jobId, id)
 })
 

@@ -1,0 +1,38 @@
+-- serves code from: 1
+--
+-- A queue that keeps up is empty whenever vacuum looks at it. The planner then finds a scan cheaper than any index, and a
+-- prepared statement keeps that plan while a burst fills the table: each claim reads all of it, until the next analyze.
+-- So these tables never look small: they start with some pages and, with vacuum_truncate off, never give them back
+-- (decisions/0005). Called by every migrate(), since VACUUM FULL or a restore does shrink them.
+create function leasehold.reserve_pages() returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  wide constant text := repeat('x', 1800);
+begin
+  -- Inserted and deleted in one transaction: nobody ever sees these rows. Each fills a good part of a page.
+  if pg_relation_size('leasehold.job') < 256 * 8192 then
+    insert into leasehold.job (id, available_at, created_at, partition_bucket, queue, kind, payload, blocked)
+    select -n, 'infinity', 'infinity', 0, '', '', to_jsonb(wide), true from generate_series(1, 256) n;
+    delete from leasehold.job where id < 0;
+  end if;
+  if pg_relation_size('leasehold.claim') < 256 * 8192 then
+    insert into leasehold.claim (id, worker_id, worker_label, claimed_at, expires_at, job_ids)
+    select -n, '00000000-0000-0000-0000-000000000000', wide, '-infinity', 'infinity', '{0}' from generate_series(1, 768) n;
+    delete from leasehold.claim where id < 0;
+  end if;
+  if pg_relation_size('leasehold.dead_letter') < 256 * 8192 then
+    insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
+      crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, payload)
+    select -n, 'infinity', 'infinity', 'infinity', 0, 0, 1, 0, 0, 0, 0, true, '', '', 'fatal', to_jsonb(wide)
+    from generate_series(1, 1024) n;
+    delete from leasehold.dead_letter where id < 0;
+  end if;
+  if pg_relation_size('leasehold.idempotency_key') < 256 * 8192 then
+    insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash)
+    select '', n::text, -n, '0', convert_to(wide, 'UTF8') from generate_series(1, 1024) n;
+    delete from leasehold.idempotency_key where job_id < 0;
+  end if;
+end
+$$;

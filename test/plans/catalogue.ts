@@ -1,0 +1,99 @@
+// Every statement that runs often, with arguments of the size it meets in production.
+import * as claimSql from '../../src/queue/claim.sql.ts'
+import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
+import * as housekeepingSql from '../../src/queue/housekeeping.sql.ts'
+import * as operatorSql from '../../src/queue/operator.sql.ts'
+import * as outcomeSql from '../../src/queue/outcome.sql.ts'
+
+export const BATCH = 500
+const WORKER = "'6e4b6e1c-9d1c-4c8c-8f0e-0d7f4f3f0a11'"
+
+export interface Hot {
+  readonly sql: string
+  /** SQL literals, in the order of the parameters. */
+  readonly args: readonly string[]
+}
+
+function repeated(value: string, type: string, count = BATCH): string {
+  return `array_fill(${value}::${type}, array[${count}])`
+}
+
+/** Ids of jobs that exist and are claimed: the million-row table's first five hundred. */
+const IDS = `array(select generate_series(1, ${BATCH}))::bigint[]`
+const GENERATIONS = repeated('1', 'bigint')
+const NULLS = repeated('null', 'text')
+
+const newJobs = (count: number) => [
+  repeated("'plan'", 'text', count),
+  repeated("'plan'", 'text', count),
+  repeated(`'{"a": 1}'`, 'text', count),
+  repeated('5', 'smallint', count),
+  repeated('5', 'smallint', count),
+  repeated('7', 'smallint', count),
+  repeated('0', 'float8', count),
+  repeated('null', 'jsonb', count),
+]
+const claimBy = ['999999', WORKER, "'w'", '30000', String(BATCH), "array['plan']"]
+const allPriorities = (queue: string) => [
+  repeated(`'${queue}'`, 'text', 10),
+  'array(select generate_series(0, 9))::smallint[]',
+  repeated("'-infinity'", 'timestamptz', 10),
+  repeated('0', 'bigint', 10),
+]
+
+/** Functions, whose plans lie inside. */
+export const CLAIMS: Record<string, string> = {
+  'the claim': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan')].join(', ')})`,
+  'the claim of suspects': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), '1::smallint', '1::smallint'].join(', ')})`,
+}
+
+export const HOT: Record<string, Hot> = {
+  ENQUEUE: { sql: enqueueSql.ENQUEUE, args: newJobs(BATCH) },
+  ENQUEUE_KEYED: {
+    sql: enqueueSql.ENQUEUE_KEYED,
+    args: [...newJobs(BATCH), `array(select 'k' || n from generate_series(1, ${BATCH}) n)`, repeated('1000', 'float8')],
+  },
+  FIND_KEYED: {
+    sql: enqueueSql.FIND_KEYED,
+    args: [
+      repeated("'plan'", 'text'),
+      `array(select 'k' || n from generate_series(1, ${BATCH}) n)`,
+      repeated("'1'", 'text'),
+    ],
+  },
+  RENEW: { sql: claimSql.RENEW, args: ['array[1, 2, 3]::bigint[]', WORKER, '30000'] },
+  COMPLETE: { sql: outcomeSql.COMPLETE, args: [IDS, GENERATIONS, NULLS, repeated('true', 'boolean'), WORKER] },
+  SETTLE: {
+    sql: outcomeSql.SETTLE,
+    args: [IDS, GENERATIONS, repeated("'fail'", 'text'), repeated('1', 'float8'), NULLS, NULLS, WORKER],
+  },
+  PROGRESS: { sql: outcomeSql.PROGRESS, args: ['1', '1', "'1'"] },
+  HOLD: { sql: outcomeSql.HOLD, args: ['1', '1'] },
+  CANCEL_REQUESTS: { sql: outcomeSql.CANCEL_REQUESTS, args: [IDS, GENERATIONS] },
+  CANCEL: { sql: operatorSql.CANCEL, args: [IDS] },
+  REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
+  SWEEP: { sql: housekeepingSql.SWEEP, args: ['1'] },
+  RELEASE_CLAIM: { sql: housekeepingSql.RELEASE_CLAIM, args: ['1', WORKER] },
+}
+
+/** Statements that run now and then: their plans must hold for full tables, and need not for nearly empty ones. */
+export const NOW_AND_THEN: Record<string, Hot> = {
+  RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, GENERATIONS] },
+  FIND_DEAD_LETTERS: { sql: operatorSql.FIND_DEAD_LETTERS, args: ["'plan'", 'null', 'null', String(BATCH)] },
+  EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
+  PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
+  PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: ['0', String(BATCH)] },
+}
+
+/** Statements over tables that are meant to be empty, or that only call a function. */
+export const COLD = [
+  claimSql.CLAIM, // see CLAIMS
+  housekeepingSql.PRUNE_DEFAULT_ARCHIVE,
+  housekeepingSql.PRUNE_DEFAULT_ATTEMPTS,
+  housekeepingSql.MAKE_PARTITIONS,
+  housekeepingSql.DROP_PARTITIONS,
+]
+
+export const ALL = [claimSql, enqueueSql, housekeepingSql, operatorSql, outcomeSql].flatMap((module) =>
+  Object.values(module),
+)

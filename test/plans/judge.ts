@@ -1,0 +1,61 @@
+// Reads a plan as EXPLAIN (FORMAT JSON) prints it and names what must not be in it.
+
+export interface PlanNode {
+  readonly 'Node Type': string
+  readonly 'Parent Relationship'?: string
+  readonly 'Subplan Name'?: string
+  readonly 'Relation Name'?: string
+  readonly 'CTE Name'?: string
+  readonly 'Function Name'?: string
+  readonly Alias?: string
+  readonly Plans?: readonly PlanNode[]
+  readonly [property: string]: unknown
+}
+
+/** A scan of a table, a sort of the backlog, a loop over a list inside a loop over a list. */
+export function faults(plan: PlanNode, emptyPartitions: ReadonlySet<string> = new Set()): string[] {
+  const found: string[] = []
+  const text = JSON.stringify(plan)
+  walk(plan, (node) => {
+    const type = node['Node Type']
+    if (type === 'Seq Scan' && !emptyPartitions.has(node['Relation Name']!))
+      found.push(`scans ${node['Relation Name']}`)
+    if ((type === 'Sort' || type === 'Incremental Sort') && tablesBelow(node).length > 0) {
+      found.push(`sorts ${tablesBelow(node).join(', ')}`)
+    }
+    if (type === 'Hash Join' || type === 'Merge Join') found.push(`joins by ${type}: reads a whole side`)
+    const inner = node.Plans?.find((child) => child['Parent Relationship'] === 'Inner')
+    if (type === 'Nested Loop' && inner !== undefined && isList(inner)) found.push('loops over a list inside a loop')
+    const subplan = node['Subplan Name']
+    if (node['Parent Relationship'] === 'SubPlan' && type === 'CTE Scan' && !text.includes(`hashed ${subplan}`)) {
+      found.push(`searches ${node['CTE Name']} once per row`)
+    }
+  })
+  return found
+}
+
+export function walk(node: PlanNode, visit: (node: PlanNode) => void): void {
+  visit(node)
+  for (const child of node.Plans ?? []) walk(child, visit)
+}
+
+function tablesBelow(sort: PlanNode): string[] {
+  const tables: string[] = []
+  const look = (node: PlanNode): void => {
+    // What a CTE or an init plan reads is not what the sort sorts; neither is what a limit has cut.
+    const relationship = node['Parent Relationship']
+    if (relationship === 'InitPlan' || relationship === 'SubPlan' || node['Node Type'] === 'Limit') return
+    if (node['Relation Name'] !== undefined) tables.push(node['Relation Name'])
+    for (const child of node.Plans ?? []) look(child)
+  }
+  for (const child of sort.Plans ?? []) look(child)
+  return tables
+}
+
+function isList(node: PlanNode): boolean {
+  const type = node['Node Type']
+  if (type === 'Materialize' || type === 'Memoize') return (node.Plans ?? []).some(isList)
+  if (type === 'CTE Scan') return true
+  // A function over a column of the outer row is as long as that row says; the ten priorities are ten.
+  return type === 'Function Scan' && node.Alias !== 'held' && node.Alias !== 'level'
+}
