@@ -2,12 +2,13 @@
  * Applies migrations once, whoever calls: any number of processes may start at the same moment, and any may die.
  *
  * Each migration is one transaction that first locks the table leasehold.migration, then looks whether it is still
- * missing. The lock ends with the transaction, so a process that dies leaves either all of a migration or nothing, and
+ * missing. The lock ends with the transaction, so a process that dies leaves either all of a migration or nothing, and it
  * works through a transaction pooler. Each statement is a message of its own.
  */
 import type { ClientBase, Pool } from 'pg'
 import { SchemaError } from '../core/errors.ts'
 import { quoteSchema, renderSchema } from './lane.ts'
+import { CREATE_LEDGER, IS_APPLIED, LOCK_LEDGER, PREPARE_TABLES, READ_LEVEL, RECORD } from './migrate.sql.ts'
 import { MIGRATIONS } from './migrations.generated.ts'
 import { withTransaction } from './transaction.ts'
 
@@ -19,42 +20,31 @@ export interface MigrateOptions {
   readonly schema?: string
 }
 
-const CREATE_LEDGER = `create table if not exists leasehold.migration (
-  version     integer not null,
-  name        text not null,
-  serves_from integer not null,
-  applied_at  timestamptz not null default now(),
-  constraint migration_pkey primary key (version)
-)`
-
-const PREPARE_TABLES = 'select leasehold.make_partitions(7), leasehold.reserve_pages()'
+interface Level {
+  readonly version: number
+  readonly servesFrom: number
+}
 
 /** Brings the schema to this code's level. Safe to call at every start. */
 export async function migrate(db: Pool | ClientBase, options: MigrateOptions = {}): Promise<void> {
-  const quoted = quoteSchema(options.schema ?? 'leasehold')
+  const schema = options.schema ?? 'leasehold'
+  const quoted = quoteSchema(schema)
   const sql = (text: string) => renderSchema(text, quoted)
   if ((await readLevel(db, quoted)) === undefined) {
     await createOnce(db, `create schema if not exists ${quoted}`)
     await createOnce(db, sql(CREATE_LEDGER))
   }
-  await checkServes(db, options)
-  for (const migration of MIGRATIONS) {
-    if (((await readLevel(db, quoted))?.version ?? 0) >= migration.version) continue
+  const level = await readLevel(db, quoted)
+  refuseIfTooNew(schema, level)
+  for (const migration of MIGRATIONS.slice(level?.version ?? 0)) {
     await withTransaction(db, async (tx) => {
-      await tx.query(sql('lock table leasehold.migration in exclusive mode'))
-      const { rowCount } = await tx.query(sql('select from leasehold.migration where version = $1'), [
-        migration.version,
-      ])
+      await tx.query(sql(LOCK_LEDGER))
+      const { rowCount } = await tx.query(sql(IS_APPLIED), [migration.version])
       if (rowCount !== 0) return
       for (const statement of migration.statements) await tx.query(sql(statement))
-      await tx.query(sql('insert into leasehold.migration (version, name, serves_from) values ($1, $2, $3)'), [
-        migration.version,
-        migration.name,
-        migration.servesFrom,
-      ])
+      await tx.query(sql(RECORD), [migration.version, migration.name, migration.servesFrom])
     })
   }
-  // Before the first row: a day that has rows in the default partition can get no partition of its own.
   await db.query(sql(PREPARE_TABLES))
 }
 
@@ -63,11 +53,8 @@ export function migrationSql(options: MigrateOptions = {}): string {
   const quoted = quoteSchema(options.schema ?? 'leasehold')
   const statements = [`create schema if not exists ${quoted}`, CREATE_LEDGER]
   for (const { version, name, servesFrom, statements: own } of MIGRATIONS) {
-    statements.push('begin', ...own)
-    statements.push(
-      `insert into leasehold.migration (version, name, serves_from) values (${version}, '${name}', ${servesFrom})`,
-    )
-    statements.push('commit')
+    const record = RECORD.replace('$1', String(version)).replace('$2', `'${name}'`).replace('$3', String(servesFrom))
+    statements.push('begin', ...own, record, 'commit')
   }
   statements.push(PREPARE_TABLES)
   return statements.map((statement) => `${renderSchema(statement, quoted)};\n`).join('\n')
@@ -85,32 +72,23 @@ export async function checkSchema(db: Pool | ClientBase, options: MigrateOptions
       `Schema "${schema}" is at level ${level?.version ?? 0}, this code needs ${CODE_LEVEL}. Run the migrations first.`,
     )
   }
-  await checkServes(db, options)
+  refuseIfTooNew(schema, level)
 }
 
-async function checkServes(db: Pool | ClientBase, options: MigrateOptions): Promise<void> {
-  const schema = options.schema ?? 'leasehold'
-  const level = await readLevel(db, quoteSchema(schema))
-  if (level !== undefined && level.servesFrom > CODE_LEVEL) {
-    throw new SchemaError(
-      `Schema "${schema}" serves code from level ${level.servesFrom}, this code is ${CODE_LEVEL}. Upgrade leasehold in this process.`,
-    )
-  }
+function refuseIfTooNew(schema: string, level: Level | undefined): void {
+  if (level === undefined || level.servesFrom <= CODE_LEVEL) return
+  throw new SchemaError(
+    `Schema "${schema}" serves code from level ${level.servesFrom}, this code is ${CODE_LEVEL}. Upgrade leasehold here.`,
+  )
 }
 
-async function readLevel(
-  db: Pool | ClientBase,
-  quoted: string,
-): Promise<{ version: number; servesFrom: number } | undefined> {
+async function readLevel(db: Pool | ClientBase, quoted: string): Promise<Level | undefined> {
   try {
-    const { rows } = await db.query<{ version: number; serves_from: number }>(
-      renderSchema('select version, serves_from from leasehold.migration order by version desc limit 1', quoted),
-    )
-    return rows[0] === undefined
-      ? { version: 0, servesFrom: 0 }
-      : { version: rows[0].version, servesFrom: rows[0].serves_from }
+    const { rows } = await db.query<{ version: number; serves_from: number }>(renderSchema(READ_LEVEL, quoted))
+    return { version: rows[0]?.version ?? 0, servesFrom: rows[0]?.serves_from ?? 0 }
   } catch (error) {
-    if (sqlState(error) === '42P01' || sqlState(error) === '3F000') return undefined
+    const noSuchTableOrSchema = ['42P01', '3F000']
+    if (noSuchTableOrSchema.includes(sqlState(error))) return undefined
     throw error
   }
 }
@@ -120,10 +98,11 @@ async function createOnce(db: Pool | ClientBase, statement: string): Promise<voi
   try {
     await db.query(statement)
   } catch (error) {
-    if (!['23505', '42P06', '42P07', '42710'].includes(sqlState(error) ?? '')) throw error
+    const alreadyThere = ['23505', '42P06', '42P07', '42710']
+    if (!alreadyThere.includes(sqlState(error))) throw error
   }
 }
 
-function sqlState(error: unknown): string | undefined {
-  return (error as { code?: string } | null)?.code
+function sqlState(error: unknown): string {
+  return String((error as { code?: unknown } | null)?.code)
 }

@@ -72,12 +72,12 @@ export const HOT: Record<string, Hot> = {
   CANCEL_REQUESTS: { sql: outcomeSql.CANCEL_REQUESTS, args: [IDS, GENERATIONS] },
   CANCEL: { sql: operatorSql.CANCEL, args: [IDS] },
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
-  SWEEP: { sql: housekeepingSql.SWEEP, args: ['1'] },
   RELEASE_CLAIM: { sql: housekeepingSql.RELEASE_CLAIM, args: ['1', WORKER] },
 }
 
 /** Statements that run now and then: their plans must hold for full tables, and need not for nearly empty ones. */
 export const NOW_AND_THEN: Record<string, Hot> = {
+  SWEEP: { sql: housekeepingSql.SWEEP, args: ['1'] },
   RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, GENERATIONS] },
   FIND_DEAD_LETTERS: { sql: operatorSql.FIND_DEAD_LETTERS, args: ["'plan'", 'null', 'null', String(BATCH)] },
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },

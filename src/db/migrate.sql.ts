@@ -1,0 +1,18 @@
+export const CREATE_LEDGER = `create table if not exists leasehold.migration (
+  version     integer not null,
+  name        text not null,
+  serves_from integer not null,
+  applied_at  timestamptz not null default now(),
+  constraint migration_pkey primary key (version)
+)`
+
+export const READ_LEVEL = 'select version, serves_from from leasehold.migration order by version desc limit 1'
+
+export const LOCK_LEDGER = 'lock table leasehold.migration in exclusive mode'
+
+export const IS_APPLIED = 'select from leasehold.migration where version = $1'
+
+export const RECORD = 'insert into leasehold.migration (version, name, serves_from) values ($1, $2, $3)'
+
+// Before the first row: a day that has rows in the default partition can get no partition of its own.
+export const PREPARE_TABLES = 'select leasehold.make_partitions(7), leasehold.reserve_pages()'

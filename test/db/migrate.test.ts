@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import pg from 'pg'
+import { SchemaError } from '../../src/core/errors.ts'
+import { Lane, quoteSchema } from '../../src/db/lane.ts'
+import { CODE_LEVEL, checkSchema, migrate, migrationSql } from '../../src/db/migrate.ts'
+import { MIGRATIONS } from '../../src/db/migrations.generated.ts'
+import { STATUSES } from '../../src/queue/job.ts'
+import { DUMP, dumpSchema } from '../../tools/dump-schema.ts'
+import { GENERATED, generateMigrations } from '../../tools/embed-migrations.ts'
+import { freshDatabase, suiteDatabase, type TestDatabase } from '../support/database.ts'
+import { claimNext, completeAll, countByStatus, enqueueOne, newWorker, session } from '../support/queue.ts'
+
+const db = await suiteDatabase()
+
+async function schemaCount(schema: string): Promise<number> {
+  const { rows } = await db.pool.query('select count(*)::int as n from pg_namespace where nspname = $1', [schema])
+  return rows[0].n
+}
+
+async function appliedVersions(target: TestDatabase, schema = 'leasehold'): Promise<number[]> {
+  const { rows } = await target.pool.query(`select version from ${schema}.migration order by version`)
+  return rows.map((row) => row.version)
+}
+
+test('the generated module is what the .sql files say', () => {
+  assert.equal(readFileSync(GENERATED, 'utf8'), generateMigrations(), 'run: npm run migrations')
+})
+
+test('schema.sql is what the migrations add up to', async () => {
+  assert.equal(await dumpSchema(db.pool), readFileSync(DUMP, 'utf8'), 'run: npm run schema')
+})
+
+test('the statuses in the code are those of the database', async () => {
+  const { rows } = await db.pool.query('select enum_range(null::leasehold.job_status)::text[] as statuses')
+  assert.deepEqual(rows[0].statuses, [...STATUSES])
+})
+
+test('ten processes migrating at once apply each migration once', async () => {
+  const pools = Array.from({ length: 10 }, () => new pg.Pool({ connectionString: db.url, max: 2 }))
+  try {
+    await Promise.all(pools.map((pool) => migrate(pool, { schema: 'crowd' })))
+  } finally {
+    await Promise.all(pools.map((pool) => pool.end()))
+  }
+  assert.deepEqual(
+    await appliedVersions(db, 'crowd'),
+    MIGRATIONS.map((migration) => migration.version),
+  )
+})
+
+test('a process killed in the middle of a migration leaves nothing of it, and the next one goes on', async () => {
+  // Its session ends while the third migration is under way: the statements so far are rolled back.
+  const doomed = await session(db)
+  const killer = await db.connect()
+  const query = doomed.client.query.bind(doomed.client)
+  let statements = 0
+  const dying = Object.assign(doomed.client, {
+    query: async (...args: [string, unknown[]?]) => {
+      if (args[0].includes('make_partitions(days_ahead') && ++statements === 1) {
+        await killer.query('select pg_terminate_backend($1)', [doomed.pid])
+      }
+      return query(...args)
+    },
+  })
+  await assert.rejects(migrate(dying as unknown as pg.ClientBase, { schema: 'killed' }))
+  assert.deepEqual(await appliedVersions(db, 'killed'), [1, 2])
+  await migrate(db.pool, { schema: 'killed' })
+  assert.deepEqual(
+    await appliedVersions(db, 'killed'),
+    MIGRATIONS.map((migration) => migration.version),
+  )
+})
+
+test('a migrated schema is left alone', async () => {
+  const before = await db.pool.query('select * from leasehold.migration')
+  await migrate(db.pool)
+  assert.deepEqual((await db.pool.query('select * from leasehold.migration')).rows, before.rows)
+})
+
+test('the printed SQL makes the same schema', async (t) => {
+  const own = await freshDatabase(t)
+  await own.pool.query('drop schema leasehold cascade')
+  await own.pool.query(migrationSql())
+  assert.equal(await dumpSchema(own.pool), readFileSync(DUMP, 'utf8'))
+  await checkSchema(own.pool)
+})
+
+test('another schema name works, also one that is a reserved word', async () => {
+  await migrate(db.pool, { schema: 'select' })
+  const lane = new Lane(db.pool, { schema: 'select' })
+  await enqueueOne(lane)
+  const worker = newWorker()
+  assert.deepEqual(await completeAll(lane, worker, await claimNext(lane, { worker })), { refused: [], busy: [] })
+  const { rows } = await db.pool.query('select status from "select".jobs')
+  assert.deepEqual(rows, [{ status: 'completed' }])
+  assert.deepEqual(await countByStatus(db), {}, 'and nothing reached the other schema')
+})
+
+test('a schema name that needs trust is refused', async () => {
+  const hostile = [
+    '',
+    'a"; drop schema public; --',
+    'a.b',
+    'Upper',
+    '1a',
+    'pg_temp',
+    'pg_catalog',
+    'information_schema',
+    'a\0',
+    'x'.repeat(41),
+    'ä',
+    'a b',
+    "a'b",
+  ]
+  for (const schema of hostile) {
+    assert.throws(() => quoteSchema(schema), SchemaError, schema)
+    assert.throws(() => new Lane(db.pool, { schema }), SchemaError)
+    await assert.rejects(migrate(db.pool, { schema }), SchemaError)
+  }
+  assert.equal(await schemaCount('public'), 1)
+})
+
+test('code refuses a schema below its level, and one that no longer serves it', async (t) => {
+  const own = await freshDatabase(t)
+  await checkSchema(own.pool)
+  await assert.rejects(checkSchema(own.pool, { schema: 'absent' }), /is at level 0, this code needs/)
+  await own.pool.query('delete from leasehold.migration where version = $1', [CODE_LEVEL])
+  await assert.rejects(checkSchema(own.pool), { code: 'SCHEMA', message: /Run the migrations first/ })
+
+  const next = CODE_LEVEL + 1
+  const insert = 'insert into leasehold.migration (version, name, serves_from) values ($1, $2, $3)'
+  await own.pool.query(insert, [CODE_LEVEL, 'again', 1])
+  await own.pool.query(insert, [next, 'additive', 1])
+  await checkSchema(own.pool)
+  await own.pool.query('update leasehold.migration set serves_from = $1 where version = $1', [next])
+  await assert.rejects(checkSchema(own.pool), { code: 'SCHEMA', message: /Upgrade leasehold/ })
+  await assert.rejects(migrate(own.pool), { code: 'SCHEMA' })
+})
+
+test('impossible states cannot be written', async () => {
+  const insert = (columns: string, values: string) =>
+    db.pool.query(
+      `insert into leasehold.job (available_at, created_at, partition_bucket, queue, kind, payload${columns})
+       values (now(), now(), 0, 'q', 'k', '1'${values})`,
+    )
+  const refused = { code: '23514' }
+  await assert.rejects(
+    insert(', claim_id, lease_generation, attempts', ', 1, 1, 1'),
+    refused,
+    'a claim without its time',
+  )
+  await assert.rejects(insert(', attempts, lease_generation', ', 6, 6'), refused, 'more attempts than allowed')
+  await assert.rejects(insert(', attempts', ', 1'), refused, 'an attempt without a generation')
+  await assert.rejects(insert(', attempts, lease_generation', ', 5, 5'), refused, 'pending with no attempt left')
+  await assert.rejects(insert(', priority', ', 10'), refused)
+  await assert.rejects(
+    db.pool.query(
+      `insert into leasehold.job (available_at, created_at, partition_bucket, queue, kind, payload)
+       values (now(), now(), 1024, 'q', 'k', '1')`,
+    ),
+    refused,
+  )
+})
+
+test('a hostile search_path cannot shadow what our functions use', async (t) => {
+  const own = await freshDatabase(t)
+  const { client } = await session(own)
+  await client.query(`create schema hostile;
+    create function hostile.statement_timestamp() returns timestamptz language sql as $$ select '1999-01-01'::timestamptz $$;
+    create function hostile.nextval(regclass) returns bigint language sql as $$ select 666::bigint $$;
+    create function hostile.sha256(bytea) returns bytea language sql as $$ select '\\x00'::bytea $$;
+    set search_path = hostile, pg_catalog`)
+  await client.query("select * from leasehold.enqueue('k', '1', '{\"idempotency_key\": \"a\"}')")
+  const { rows } = await client.query("select id, created_at > now() - interval '1 hour' as recent from leasehold.job")
+  assert.deepEqual(rows, [{ id: '1', recent: true }])
+  const keys = await client.query('select octet_length(input_hash) as bytes from leasehold.idempotency_key')
+  assert.deepEqual(keys.rows, [{ bytes: 32 }])
+})

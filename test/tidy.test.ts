@@ -1,0 +1,144 @@
+// The style guide that runs. A rule that is broken for a good reason gets a line in its list of exceptions, with the
+// reason; a limit may only be lowered.
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { ERROR_CODES } from '../src/core/errors.ts'
+import { STATUSES } from '../src/queue/job.ts'
+
+const ROOT = new URL('..', import.meta.url)
+
+function filesUnder(...folders: string[]): string[] {
+  return folders.flatMap((folder) =>
+    readdirSync(new URL(folder, ROOT), { recursive: true, encoding: 'utf8' })
+      .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
+      .filter((path) => path.endsWith('.ts')),
+  )
+}
+
+function read(path: string): string {
+  return readFileSync(new URL(path, ROOT), 'utf8')
+}
+
+const sources = filesUnder('src')
+const tests = filesUnder('test')
+const everything = [...sources, ...tests, ...filesUnder('tools', 'bench')]
+
+test('imports point down: cli → inspect → features → worker → queue → db → core', () => {
+  const layers = [
+    'core',
+    'db',
+    'queue',
+    'worker',
+    'effects',
+    'guard',
+    'inbox',
+    'outbox',
+    'transports',
+    'sqs',
+    'workflow',
+    'inspect',
+    'dashboard',
+    'cli',
+  ]
+  for (const path of sources) {
+    const own = path.split('/')[1]!
+    if (own.endsWith('.ts')) continue // src/index.ts is the public face of all of them
+    assert.ok(layers.includes(own), `${path} is in no known layer`)
+    for (const [, target] of read(path).matchAll(/from '\.\.\/(\w+)\//g)) {
+      assert.ok(layers.indexOf(target!) <= layers.indexOf(own), `${path} imports ${target}`)
+    }
+  }
+})
+
+test('SQL lives in *.sql.ts and in migrations', () => {
+  for (const path of sources.filter((file) => !file.endsWith('.sql.ts') && !file.endsWith('.generated.ts'))) {
+    const found = /`[^`]*\b(select|insert into|update|delete from)\s[^`]*\b(leasehold\.|from|set)\b/i.exec(read(path))
+    assert.equal(found?.[0], undefined, path)
+  }
+})
+
+test('statements are whole and constant: nothing is spliced into them', () => {
+  for (const path of sources.filter((file) => file.endsWith('.sql.ts'))) {
+    assert.ok(!read(path).includes('${'), path)
+  }
+})
+
+test('each table is written from one folder', () => {
+  const writers = new Map<string, Set<string>>()
+  for (const path of sources.filter((file) => file.endsWith('.sql.ts'))) {
+    for (const [, table] of read(path).matchAll(/\b(?:insert into|update|delete from)\s+leasehold\.(\w+)/g)) {
+      const folders = writers.get(table!) ?? new Set()
+      writers.set(table!, folders.add(path.split('/')[1]!))
+    }
+  }
+  assert.ok(writers.size > 5)
+  for (const [table, folders] of writers) assert.equal(folders.size, 1, `${table}: ${[...folders].join(', ')}`)
+})
+
+test('every statement carries its name, and no two the same', () => {
+  const names = sources
+    .filter((file) => file.startsWith('src/queue') && file.endsWith('.sql.ts'))
+    .flatMap((path) => [...read(path).matchAll(/export const (\w+) = `(.*)\n/g)].map(([, , first]) => first!))
+  for (const name of names) assert.match(name, /^-- [a-z_]+\.[a-z_]+$/)
+  assert.equal(new Set(names).size, names.length)
+})
+
+test('no file is a drawer', () => {
+  for (const path of everything) {
+    assert.doesNotMatch(path, /(^|\/)(utils?|helpers?|common|types|manager|misc)\.ts$/)
+  }
+})
+
+test('no timer in the library, and no sleep in tests', () => {
+  for (const path of sources) assert.doesNotMatch(read(path), /\bset(Timeout|Interval)\b/, path)
+  // The launcher's test watches processes end, which no promise announces.
+  const exceptions = ['test/tools/postgres.test.ts', 'test/tidy.test.ts']
+  for (const path of tests.filter((file) => !exceptions.includes(file))) {
+    assert.doesNotMatch(read(path), /\bset(Timeout|Interval)\b|pg_sleep|\bsleep\(/, path)
+  }
+})
+
+test('no test is skipped, focused or left to do, and nothing is left for later in the code', () => {
+  for (const path of everything.filter((file) => file !== 'test/tidy.test.ts')) {
+    assert.doesNotMatch(read(path), /\b(test|it|describe|t)\.(only|skip|todo)\b|\b(TODO|FIXME|XXX)\b/, path)
+  }
+})
+
+test('files stay short enough to read', () => {
+  const limits: Record<string, number> = {
+    'src/core/storable.ts': 390,
+    'test/core/storable.test.ts': 425,
+  }
+  for (const path of everything.filter((file) => !file.endsWith('.generated.ts'))) {
+    const lines = read(path).split('\n').length
+    assert.ok(lines <= (limits[path] ?? 310), `${path} has ${lines} lines`)
+  }
+})
+
+test('the documentation lists the statuses and error codes that the code has', () => {
+  const architecture = read('ARCHITECTURE.md')
+  for (const word of [...STATUSES, ...ERROR_CODES]) assert.ok(architecture.includes(`\`${word}\``), word)
+  const codes = [...architecture.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code!)
+  assert.deepEqual(codes.sort(), [...ERROR_CODES].sort())
+})
+
+test('every decision that the code names exists, and every decision is named in the architecture', () => {
+  const decisions = readdirSync(new URL('decisions', ROOT)).filter((file) => file.endsWith('.md'))
+  const texts = [...everything.map(read), read('ARCHITECTURE.md'), ...migrations()]
+  for (const [, number] of texts.join('\n').matchAll(/decisions\/(\d{4})/g)) {
+    assert.ok(
+      decisions.some((file) => file.startsWith(`${number}-`)),
+      `decisions/${number}`,
+    )
+  }
+  for (const file of decisions) assert.ok(read('ARCHITECTURE.md').includes(`decisions/${file}`), file)
+})
+
+function migrations(): string[] {
+  return readdirSync(new URL('migrations', ROOT)).map((file) => read(`migrations/${file}`))
+}
+
+test('the lock file records no download address', () => {
+  assert.ok(!read('package-lock.json').includes('"resolved"'))
+})
