@@ -87,7 +87,7 @@ async function dropDatabases(adminUrl: string, template: string): Promise<void> 
 }
 
 function runTests(files: string[], env: Record<string, string>, stopping: AbortSignal): Promise<number> {
-  const flags = ['--import', 'tsx', '--test', '--test-concurrency=2', '--test-reporter=spec']
+  const flags = ['--import', 'tsx', '--test', '--test-concurrency=2', '--test-timeout=180000', '--test-reporter=spec']
   const child = spawn(process.execPath, [...flags, ...files], {
     cwd: ROOT,
     env: { ...process.env, ...env },

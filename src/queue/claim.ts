@@ -4,7 +4,7 @@ import { CLAIM, RENEW } from './claim.sql.ts'
 import { RELEASE_CLAIM } from './housekeeping.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Worker } from './job.ts'
 import { everySpot, type Spot } from './marks.ts'
-import { checkInteger, numericArray } from './parameters.ts'
+import { checkInteger, checkLease, idArray, numericArray } from './parameters.ts'
 
 /** Suspects are claimed this many at a time after their first crash, alone after any later one. */
 const COMPANY_AFTER_FIRST_CRASH = 16
@@ -54,7 +54,7 @@ async function claimWithCrashes(
     request.claimId,
     request.worker.id,
     request.worker.label,
-    request.leaseMs,
+    checkLease(request.leaseMs),
     checkInteger('limit', request.limit, 1, 10_000),
     request.kinds,
     spots.map((spot) => spot.queue),
@@ -74,7 +74,7 @@ export async function renew(
   claimIds: readonly ClaimId[],
   leaseMs: number,
 ): Promise<{ held: ClaimId[]; lost: ClaimId[] }> {
-  const rows = await lane.run(RENEW, [numericArray(claimIds), worker.id, leaseMs])
+  const rows = await lane.run(RENEW, [idArray('claimIds', claimIds), worker.id, checkLease(leaseMs)])
   const renewed = new Set(rows.map(([id]) => id))
   return { held: claimIds.filter((id) => renewed.has(id)), lost: claimIds.filter((id) => !renewed.has(id)) }
 }

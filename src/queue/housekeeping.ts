@@ -19,7 +19,7 @@ export interface Swept {
 }
 
 /** Returns the jobs of dead workers: every claim whose lease has run out. */
-export async function sweep(lane: Lane, limit = 100): Promise<Swept> {
+export async function sweep(lane: Lane, limit = 20): Promise<Swept> {
   const rows = await lane.run(SWEEP, [limit])
   const jobs = rows.filter((row) => row[1] !== null)
   return {

@@ -1,7 +1,7 @@
 import type { Lane } from '../db/lane.ts'
 import type { JobId } from './job.ts'
 import { CANCEL, FIND_DEAD_LETTERS, REDRIVE } from './operator.sql.ts'
-import { checkInteger, numericArray } from './parameters.ts'
+import { checkInteger, idArray } from './parameters.ts'
 
 /** cancelled: it was pending. requested: it runs, and its worker will abort it. busy: locked this moment, ask again. */
 export type CancelOutcome = 'cancelled' | 'requested' | 'busy' | 'not_found'
@@ -10,13 +10,13 @@ export async function cancel(
   lane: Lane,
   jobIds: readonly JobId[],
 ): Promise<{ jobId: JobId; outcome: CancelOutcome }[]> {
-  const rows = await lane.run(CANCEL, [numericArray([...new Set(jobIds)])])
+  const rows = await lane.run(CANCEL, [idArray('jobIds', [...new Set(jobIds)])])
   return rows.map(([id, outcome]) => ({ jobId: id as JobId, outcome: outcome as CancelOutcome }))
 }
 
 /** Dead letters become pending jobs again, with fresh attempts. Returns those that this call revived. */
 export async function redrive(lane: Lane, jobIds: readonly JobId[]): Promise<JobId[]> {
-  const rows = await lane.run(REDRIVE, [numericArray([...new Set(jobIds)])])
+  const rows = await lane.run(REDRIVE, [idArray('jobIds', [...new Set(jobIds)])])
   return rows.map(([id]) => id as JobId)
 }
 

@@ -3,7 +3,7 @@ import { describeError, encodeSafely } from '../core/storable.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease, Worker } from './job.ts'
 import { CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
-import { checkMilliseconds, numericArray } from './parameters.ts'
+import { checkMilliseconds, idArray, numericArray } from './parameters.ts'
 
 export interface Completion extends Lease {
   readonly result?: unknown
@@ -115,7 +115,8 @@ function onePerLease<Item extends Lease>(items: readonly Item[]): { first: Item[
 }
 
 function fences(leases: readonly Lease[]): [string, string] {
-  return [numericArray(leases.map((lease) => lease.jobId)), numericArray(leases.map((lease) => lease.generation))]
+  const jobIds = leases.map((lease) => lease.jobId)
+  return [idArray('jobId', jobIds), numericArray(leases.map((lease) => lease.generation))]
 }
 
 function toLease(row: Row): Lease {

@@ -5,6 +5,14 @@ export function numericArray(values: readonly (number | string)[]): string {
   return `{${values.join(',')}}`
 }
 
+/** Ids come back from callers: one that is not a number must not become part of an array's text. */
+export function idArray(option: string, ids: readonly string[]): string {
+  for (const id of ids) {
+    if (!/^\d{1,19}$/.test(id)) throw new InvalidOptionError(option, `${JSON.stringify(id)} is not an id`)
+  }
+  return numericArray(ids)
+}
+
 /** Text that becomes a name or a key: bounded, and free of what Postgres refuses or changes. */
 export function checkText(option: string, value: string, maxBytes: number): string {
   if (typeof value !== 'string' || value === '') throw new InvalidOptionError(option, 'it must be a non-empty string')
@@ -28,6 +36,12 @@ export function checkMilliseconds(option: string, value: number): number {
     throw new InvalidOptionError(option, 'it must be a number of milliseconds, 0 or more')
   }
   return value
+}
+
+/** A lease has to last longer than it takes to say so. */
+export function checkLease(value: number): number {
+  if (!(value >= 1)) throw new InvalidOptionError('leaseMs', 'it must be at least 1 ms')
+  return checkMilliseconds('leaseMs', value)
 }
 
 export function checkDate(option: string, value: Date): string {

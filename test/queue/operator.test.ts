@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { InvalidOptionError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
+import { renew } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
 import type { JobId } from '../../src/queue/job.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/queue/operator.ts'
-import { settle } from '../../src/queue/outcome.ts'
+import { complete, settle } from '../../src/queue/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
 
@@ -57,4 +59,23 @@ test('dead letters are found by queue, kind and reason, oldest first', async () 
   assert.deepEqual(await findDeadLetters(lane, { queue: 'find', kind: 'mail', reason: 'fatal' }), ids)
   assert.deepEqual(await findDeadLetters(lane, { queue: 'find', kind: 'other' }), [])
   assert.deepEqual(await findDeadLetters(lane, { queue: 'find', reason: 'expired' }), [])
+})
+
+test('an id that is not a number is refused before it is sent', async () => {
+  const [first, second] = await enqueueMany(lane, 2, { queue: 'ids' })
+  for (const id of [`${first},${second}`, '1},{2', '', '-1', '1e3', '1'.repeat(20), ' 1']) {
+    await assert.rejects(cancel(lane, [id as JobId]), InvalidOptionError, id)
+    await assert.rejects(redrive(lane, [id as JobId]), InvalidOptionError, id)
+    await assert.rejects(complete(lane, worker, [{ jobId: id as JobId, generation: 1 }]), InvalidOptionError, id)
+  }
+  assert.equal((await show(db, first!)).status, 'pending')
+})
+
+test('empty lists are answered with empty lists', async () => {
+  assert.deepEqual(await cancel(lane, []), [])
+  assert.deepEqual(await redrive(lane, []), [])
+  assert.deepEqual(await settle(lane, worker, []), [])
+  assert.deepEqual(await complete(lane, worker, []), { refused: [], busy: [] })
+  assert.deepEqual(await enqueue(lane, []), [])
+  assert.deepEqual(await renew(lane, worker, [], 1_000), { held: [], lost: [] })
 })
