@@ -42,7 +42,6 @@ create table leasehold.claim (
   swept boolean not null default false,
   job_ids bigint[] not null,
   constraint claim_holds_jobs CHECK ((cardinality(job_ids) > 0)),
-  constraint lease_ends_after_it_began CHECK ((expires_at > claimed_at)),
   constraint claim_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, vacuum_truncate=off, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 
@@ -80,6 +79,7 @@ create table leasehold.idempotency_key (
   job_id bigint not null,
   keep_for interval not null,
   input_hash bytea not null,
+  constraint key_is_kept_for_a_sane_time CHECK (((keep_for >= '00:00:00'::interval) AND (keep_for <= '100 years'::interval))),
   constraint idempotency_key_pkey PRIMARY KEY (queue, key)
 ) with (vacuum_truncate=off);
 
@@ -135,6 +135,8 @@ create table leasehold.migration (
   constraint migration_pkey PRIMARY KEY (version)
 );
 
+CREATE INDEX claim_by_worker ON leasehold.claim USING btree (worker_id);
+
 CREATE INDEX claim_to_sweep ON leasehold.claim USING btree (expires_at);
 
 CREATE INDEX dead_letter_by_age ON leasehold.dead_letter USING btree (died_at, id);
@@ -168,9 +170,11 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, worker_label text, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[], from_at timestamp with time zone[], from_id bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0)
- RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at timestamp with time zone, created_at timestamp with time zone, payload_version smallint, partition_key text, metadata jsonb, tags text[])
+ RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, payload_version smallint, partition_key text, metadata jsonb, tags text[])
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "DateStyle" TO 'ISO'
+ SET "TimeZone" TO 'UTC'
  SET enable_sort TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
@@ -225,12 +229,17 @@ begin
     "leasehold".clock() + lease_ms * interval '1 ms', picked);
   -- The rows are locked: nothing can have changed them since.
   return query
-    update "leasehold".job
-    set claim_id = claim.claim_id, claimed_at = "leasehold".clock(), lease_generation = job.lease_generation + 1,
-      attempts = (job.attempts + 1)::smallint
-    where job.id = any (picked)
-    returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
-      job.priority, job.available_at, job.created_at, job.payload_version, job.partition_key, job.metadata, job.tags;
+    with claimed as (
+      update "leasehold".job
+      set claim_id = claim.claim_id, claimed_at = "leasehold".clock(), lease_generation = job.lease_generation + 1,
+        attempts = (job.attempts + 1)::smallint
+      where job.id = any (picked)
+      returning job.*
+    )
+    -- Times as text, to the microsecond, the same whatever the session's date style: they come back as marks.
+    select c.id, c.lease_generation, c.attempts, c.max_attempts, c.queue, c.kind, c.payload, c.priority,
+      c.available_at::text, c.created_at::text, c.payload_version, c.partition_key, c.metadata, c.tags
+    from claimed c order by c.priority, c.available_at, c.id;
 end
 $function$
 ;
@@ -246,11 +255,14 @@ CREATE OR REPLACE FUNCTION leasehold.drop_partitions(keep interval)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
- SET lock_timeout TO '200ms'
+ SET "DateStyle" TO 'ISO'
+ SET "TimeZone" TO 'UTC'
+ SET lock_timeout TO '50ms'
 AS $function$
 declare
   parent text;
   partition text;
+  needed boolean;
   dropped integer := 0;
 begin
   foreach parent in array array['archive', 'job_attempt'] loop
@@ -260,11 +272,18 @@ begin
       and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' <= "leasehold".clock() - keep
     order by c.relname limit 1;
     continue when partition is null;
+    if parent = 'archive' then
+      execute format('select exists (
+        select from "leasehold".%I a join "leasehold".idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
+        where a.idempotency_key is not null and k.job_id = a.id and a.finished_at > "leasehold".clock() - k.keep_for)', partition)
+      into needed;
+      continue when needed;
+    end if;
     begin
       execute format('drop table "leasehold".%I', partition);
       dropped := dropped + 1;
     exception
-      when lock_not_available or undefined_table then null;
+      when lock_not_available or deadlock_detected or undefined_table then null;
     end;
   end loop;
   return dropped;
@@ -345,6 +364,22 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.hand_back(job_id bigint, next_at timestamp with time zone, returns_attempt boolean, clears_crashes boolean)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  update "leasehold".job
+  set claim_id = null, claimed_at = null, available_at = next_at,
+    attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
+    crashes = case when clears_crashes then 0 else job.crashes end
+  where job.id = job_id;
+  return 'pending';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.input_hash(payload jsonb)
  RETURNS bytea
  LANGUAGE sql
@@ -356,7 +391,9 @@ CREATE OR REPLACE FUNCTION leasehold.make_partitions(days_ahead integer)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
- SET lock_timeout TO '200ms'
+ SET "DateStyle" TO 'ISO'
+ SET "TimeZone" TO 'UTC'
+ SET lock_timeout TO '50ms'
 AS $function$
 declare
   parent text;
@@ -378,7 +415,8 @@ begin
         made := made + 1;
       exception
         -- Somebody else is making it; a reader holds the lock; or the default partition already holds rows of that day.
-        when duplicate_table or unique_violation or lock_not_available or check_violation then null;
+        when duplicate_table or duplicate_object or unique_violation or invalid_object_definition or lock_not_available
+          or deadlock_detected or check_violation then null;
       end;
     end loop;
   end loop;

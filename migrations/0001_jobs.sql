@@ -82,11 +82,13 @@ create table leasehold.claim (
   swept        boolean not null default false,
   job_ids      bigint[] not null,
   constraint claim_pkey primary key (id),
-  constraint claim_holds_jobs check (cardinality(job_ids) > 0),
-  constraint lease_ends_after_it_began check (expires_at > claimed_at)
+  constraint claim_holds_jobs check (cardinality(job_ids) > 0)
 ) with (fillfactor = 70, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 create index claim_to_sweep on leasehold.claim (expires_at);
+
+-- Who else died with this worker.
+create index claim_by_worker on leasehold.claim (worker_id);
 
 -- A completed row is the record of its successful attempt; there is no other.
 create table leasehold.archive (
@@ -171,7 +173,8 @@ create table leasehold.idempotency_key (
   job_id     bigint not null,
   keep_for   interval not null,
   input_hash bytea not null,
-  constraint idempotency_key_pkey primary key (queue, key)
+  constraint idempotency_key_pkey primary key (queue, key),
+  constraint key_is_kept_for_a_sane_time check (keep_for between interval '0' and interval '100 years')
 ) with (vacuum_truncate = off);
 
 -- Old jobs first: what prune walks.
@@ -193,7 +196,7 @@ begin
 end
 $$;
 
--- jsonb prints its keys in one order, so equal inputs have equal text.
+-- jsonb prints its keys in one order, so equal inputs have equal text; but it keeps trailing zeros: 1.0 is not 1 here.
 create function leasehold.input_hash(payload jsonb) returns bytea
   language sql immutable strict parallel safe
   return pg_catalog.sha256(pg_catalog.convert_to(payload::text, 'UTF8'));
@@ -214,11 +217,13 @@ create function leasehold.claim(
   crashes_from smallint default 0, crashes_to smallint default 0
 ) returns table (
   id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
-  priority smallint, available_at timestamptz, created_at timestamptz, payload_version smallint, partition_key text,
-  metadata jsonb, tags text[]
+  priority smallint, available_at text, created_at text, payload_version smallint, partition_key text, metadata jsonb,
+  tags text[]
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set datestyle = 'ISO'
+  set timezone = 'UTC'
   set enable_sort = off
   set enable_seqscan = off
   set enable_bitmapscan = off
@@ -273,11 +278,34 @@ begin
     leasehold.clock() + lease_ms * interval '1 ms', picked);
   -- The rows are locked: nothing can have changed them since.
   return query
-    update leasehold.job
-    set claim_id = claim.claim_id, claimed_at = leasehold.clock(), lease_generation = job.lease_generation + 1,
-      attempts = (job.attempts + 1)::smallint
-    where job.id = any (picked)
-    returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
-      job.priority, job.available_at, job.created_at, job.payload_version, job.partition_key, job.metadata, job.tags;
+    with claimed as (
+      update leasehold.job
+      set claim_id = claim.claim_id, claimed_at = leasehold.clock(), lease_generation = job.lease_generation + 1,
+        attempts = (job.attempts + 1)::smallint
+      where job.id = any (picked)
+      returning job.*
+    )
+    -- Times as text, to the microsecond, the same whatever the session's date style: they come back as marks.
+    select c.id, c.lease_generation, c.attempts, c.max_attempts, c.queue, c.kind, c.payload, c.priority,
+      c.available_at::text, c.created_at::text, c.payload_version, c.partition_key, c.metadata, c.tags
+    from claimed c order by c.priority, c.available_at, c.id;
+end
+$$;
+
+-- A job is pending again, in place. One job a call: a list would have to be joined, and every join of this table has
+-- been seen to go wrong under some plan (decisions/0004).
+create function leasehold.hand_back(
+  job_id bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
+) returns text
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update leasehold.job
+  set claim_id = null, claimed_at = null, available_at = next_at,
+    attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
+    crashes = case when clears_crashes then 0 else job.crashes end
+  where job.id = job_id;
+  return 'pending';
 end
 $$;

@@ -7,7 +7,9 @@
 create function leasehold.make_partitions(days_ahead integer) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
-  set lock_timeout = '200ms'
+  set datestyle = 'ISO'
+  set timezone = 'UTC'
+  set lock_timeout = '50ms'
 as $$
 declare
   parent text;
@@ -29,7 +31,8 @@ begin
         made := made + 1;
       exception
         -- Somebody else is making it; a reader holds the lock; or the default partition already holds rows of that day.
-        when duplicate_table or unique_violation or lock_not_available or check_violation then null;
+        when duplicate_table or duplicate_object or unique_violation or invalid_object_definition or lock_not_available
+          or deadlock_detected or check_violation then null;
       end;
     end loop;
   end loop;
@@ -38,14 +41,18 @@ end
 $$;
 
 -- At most one partition of each table a call, oldest first: a clock that is wrong for a minute must not cost the archive.
+-- A day stays while an idempotency key has to be kept for one of its jobs: the archive is how prune knows when it finished.
 create function leasehold.drop_partitions(keep interval) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
-  set lock_timeout = '200ms'
+  set datestyle = 'ISO'
+  set timezone = 'UTC'
+  set lock_timeout = '50ms'
 as $$
 declare
   parent text;
   partition text;
+  needed boolean;
   dropped integer := 0;
 begin
   foreach parent in array array['archive', 'job_attempt'] loop
@@ -55,11 +62,18 @@ begin
       and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' <= leasehold.clock() - keep
     order by c.relname limit 1;
     continue when partition is null;
+    if parent = 'archive' then
+      execute format('select exists (
+        select from leasehold.%I a join leasehold.idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
+        where a.idempotency_key is not null and k.job_id = a.id and a.finished_at > leasehold.clock() - k.keep_for)', partition)
+      into needed;
+      continue when needed;
+    end if;
     begin
       execute format('drop table leasehold.%I', partition);
       dropped := dropped + 1;
     exception
-      when lock_not_available or undefined_table then null;
+      when lock_not_available or deadlock_detected or undefined_table then null;
     end;
   end loop;
   return dropped;

@@ -1,5 +1,5 @@
 /** Every code a Leasehold error can carry. Codes are API and never change; the documentation is compared with this list. */
-export const ERROR_CODES = ['INVALID_OPTION', 'LEASE_LOST', 'SCHEMA', 'VALUE_NOT_STORABLE'] as const
+export const ERROR_CODES = ['INVALID_OPTION', 'LEASE_LOST', 'ROLLED_BACK', 'SCHEMA', 'VALUE_NOT_STORABLE'] as const
 
 export type ErrorCode = (typeof ERROR_CODES)[number]
 
@@ -37,6 +37,16 @@ export class LeaseLostError extends LeaseholdError {
     )
     this.jobId = lease.jobId
     this.generation = lease.generation
+  }
+}
+
+/** Thrown when a transaction was to be committed and Postgres rolled it back. Nothing was changed. */
+export class RolledBackError extends LeaseholdError {
+  readonly code = 'ROLLED_BACK'
+  override readonly name = 'RolledBackError'
+
+  constructor() {
+    super('The transaction was rolled back: a statement in it had failed, and its error was caught and dropped.')
   }
 }
 

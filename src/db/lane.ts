@@ -18,9 +18,9 @@ export type Row = readonly (string | null)[]
 
 /** Postgres folds, truncates and forgives; this list does not. Quoting comes on top, for reserved words. */
 export function quoteSchema(schema: string): string {
-  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema) || schema.startsWith('pg_') || schema === 'information_schema') {
+  if (!/^[a-z_][a-z0-9_]{0,31}$/.test(schema) || schema.startsWith('pg_') || schema === 'information_schema') {
     throw new SchemaError(
-      `${JSON.stringify(schema)} cannot be used as a schema name: 1 to 40 of a-z, 0-9 and _, not starting with a digit or "pg_".`,
+      `${JSON.stringify(schema)} cannot be used as a schema name: 1 to 32 of a-z, 0-9 and _, not starting with a digit or "pg_".`,
     )
   }
   return `"${schema}"`

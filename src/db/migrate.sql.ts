@@ -6,7 +6,7 @@ export const CREATE_LEDGER = `create table if not exists leasehold.migration (
   constraint migration_pkey primary key (version)
 )`
 
-export const READ_LEVEL = 'select version, serves_from from leasehold.migration order by version desc limit 1'
+export const READ_LEVEL = 'select max(version) as version, max(serves_from) as serves_from from leasehold.migration'
 
 export const LOCK_LEDGER = 'lock table leasehold.migration in exclusive mode'
 

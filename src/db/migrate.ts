@@ -84,7 +84,9 @@ function refuseIfTooNew(schema: string, level: Level | undefined): void {
 
 async function readLevel(db: Pool | ClientBase, quoted: string): Promise<Level | undefined> {
   try {
-    const { rows } = await db.query<{ version: number; serves_from: number }>(renderSchema(READ_LEVEL, quoted))
+    const { rows } = await db.query<{ version: number | null; serves_from: number | null }>(
+      renderSchema(READ_LEVEL, quoted),
+    )
     return { version: rows[0]?.version ?? 0, servesFrom: rows[0]?.serves_from ?? 0 }
   } catch (error) {
     const noSuchTableOrSchema = ['42P01', '3F000']

@@ -1,4 +1,5 @@
 import type { ClientBase, Pool, PoolClient } from 'pg'
+import { RolledBackError } from '../core/errors.ts'
 
 /**
  * Runs `work` in one transaction: commits what it returns, rolls back what it throws. A client that cannot even roll
@@ -8,17 +9,24 @@ export async function withTransaction<T>(db: Pool | ClientBase, work: (tx: Clien
   const pooled = isPool(db) ? await db.connect() : undefined
   const tx = pooled ?? (db as ClientBase)
   let broken: Error | undefined
+  // A connection lost while `work` awaits something else has nobody to tell, and Node ends the process. The next query on
+  // it rejects, so nothing is hidden.
+  const onError = (error: Error) => {
+    broken = error
+  }
+  pooled?.on('error', onError)
   try {
     await tx.query('begin')
     const result = await work(tx)
-    await tx.query('commit')
+    // After a failed statement, even one whose error was caught, Postgres answers COMMIT with ROLLBACK and no error.
+    const { command } = await tx.query('commit')
+    if (command !== 'COMMIT') throw new RolledBackError()
     return result
   } catch (error) {
-    await tx.query('rollback').catch((failure: Error) => {
-      broken = failure
-    })
+    await tx.query('rollback').catch(onError)
     throw error
   } finally {
+    pooled?.off('error', onError)
     pooled?.release(broken)
   }
 }

@@ -2,8 +2,7 @@
 // decisions/0006 for why it lives there.
 //   $1 claim id  $2 worker id  $3 worker label  $4 lease in ms  $5 limit  $6 kinds  $7–$10 spots  $11, $12 crashes
 export const CLAIM = `-- job.claim
-select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-order by priority, available_at, id`
+select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 
 // The fence of a renewal is the ledger row itself: the sweep deletes it, or marks it swept, before anyone can claim again.
 export const RENEW = `-- claim.renew

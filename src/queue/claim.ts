@@ -4,7 +4,10 @@ import { CLAIM, RENEW } from './claim.sql.ts'
 import { RELEASE_CLAIM } from './housekeeping.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Worker } from './job.ts'
 import { everySpot, type Spot } from './marks.ts'
-import { checkInteger, checkLease, idArray, numericArray } from './parameters.ts'
+import { checkId, checkInteger, checkLease, checkText, idArray, numericArray } from './parameters.ts'
+
+/** A claim is swept in one statement, which must stay short. */
+export const MAX_CLAIM = 1_000
 
 /** Suspects are claimed this many at a time after their first crash, alone after any later one. */
 const COMPANY_AFTER_FIRST_CRASH = 16
@@ -30,7 +33,8 @@ export async function claim(lane: Lane, request: ClaimRequest, spots: readonly S
 
 /**
  * Claims jobs whose lease has run out before. A worker that holds some should hold nothing else, so that a job that kills
- * its process takes as few others along as possible: first those with one crash, a few together, then the rest, alone.
+ * its process takes as few others along as possible: those with one crash a few together, the rest alone. A coin decides
+ * which come first, so that neither starves the other.
  */
 export async function claimSuspects(
   lane: Lane,
@@ -39,8 +43,11 @@ export async function claimSuspects(
 ): Promise<ClaimedJob[]> {
   const spots = everySpot(queues)
   const together = { ...request, limit: Math.min(request.limit, COMPANY_AFTER_FIRST_CRASH) }
-  const few = await claimWithCrashes(lane, together, spots, 1, 1)
-  return few.length > 0 ? few : claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767)
+  const few = () => claimWithCrashes(lane, together, spots, 1, 1)
+  const alone = () => claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767)
+  const [first, second] = Math.random() < 0.5 ? [few, alone] : [alone, few]
+  const jobs = await first()
+  return jobs.length > 0 ? jobs : second()
 }
 
 async function claimWithCrashes(
@@ -51,11 +58,11 @@ async function claimWithCrashes(
   crashesTo: number,
 ): Promise<ClaimedJob[]> {
   const rows = await lane.run(CLAIM, [
-    request.claimId,
+    checkId('claimId', request.claimId),
     request.worker.id,
-    request.worker.label,
+    checkText('worker.label', request.worker.label, 200),
     checkLease(request.leaseMs),
-    checkInteger('limit', request.limit, 1, 10_000),
+    checkInteger('limit', request.limit, 1, MAX_CLAIM),
     request.kinds,
     spots.map((spot) => spot.queue),
     numericArray(spots.map((spot) => spot.priority)),
@@ -81,7 +88,7 @@ export async function renew(
 
 /** Hands back whatever a claim took, when its reply was lost and nothing of it can have started. */
 export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<JobId[]> {
-  const rows = await lane.run(RELEASE_CLAIM, [claimId, worker.id])
+  const rows = await lane.run(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
   return rows.map(([id]) => id as JobId)
 }
 

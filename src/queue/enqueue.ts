@@ -56,8 +56,9 @@ interface Encoded {
 }
 
 /**
- * Stores jobs, all or none, in the lane's transaction or one of its own; answers in the order given. Everything is checked
- * before anything is sent. Call it again with the same keys after a lost reply: what was stored answers `existing`.
+ * Stores jobs by one statement, all or none, and answers in the order given. Keys that were taken are looked up by a second
+ * one: after an error call it again, and what was stored under a key answers `existing`. Everything is checked before
+ * anything is sent. Two transactions that enqueue the same keys in several calls each, in opposite orders, can deadlock.
  */
 export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   if (jobs.length > MAX_BATCH) throw new InvalidOptionError('jobs', `a call takes at most ${MAX_BATCH}`)
@@ -108,7 +109,10 @@ function encode(job: NewJob): Encoded {
   if (job.expiresAt !== undefined) more.expires_at = checkDate('expiresAt', job.expiresAt)
   if (job.partitionKey !== undefined) more.partition_key = checkText('partitionKey', job.partitionKey, 1000)
   if (job.metadata !== undefined) more.metadata = JSON.parse(encodeInput(job.metadata, { bytes: 65_536 }))
-  if (job.tags !== undefined) more.tags = job.tags.map((tag) => checkText('tags', tag, 200))
+  if (job.tags !== undefined) {
+    if (!Array.isArray(job.tags)) throw new InvalidOptionError('tags', 'it must be a list of strings')
+    more.tags = job.tags.map((tag) => checkText('tags', tag, 200))
+  }
   if (job.payloadVersion !== undefined) {
     more.payload_version = checkInteger('payloadVersion', job.payloadVersion, 0, 32_767)
   }

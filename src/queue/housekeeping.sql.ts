@@ -1,24 +1,29 @@
 // Housekeeping is safe to run twice at once: it locks the ledger row first and skips what others hold.
 
 // Returns the jobs of claims whose lease has run out, by the clock of this very statement. A job that a caller's
-// transaction is completing is locked and stays with its claim, which is marked swept: it can no longer be renewed, and
-// the next sweep looks again.
+// transaction is completing is locked and stays with its claim, which is marked swept: it can no longer be renewed. It
+// goes to the end of the line for a second, so that a hundred such claims do not keep the sweep from the others.
 //
-// A lost lease means a crash, and the job may be its cause: it leaves the ordinary claim index (crashes > 0). While it had
-// company it cannot be blamed: a job out of attempts then gets its last one back and tries again in smaller company. From
-// its third crash on it was alone (decisions/0007).
-//   $1 claims at most
+// A lost lease means a crash, and the job may be its cause: it leaves the ordinary claim index (crashes > 0). While the
+// worker held other jobs nobody is to blame, and the attempt is handed back; the job tries again in smaller company. It is
+// blamed, and its attempt spent, when it was surely alone, or from its third crash on, when it was claimed alone
+// (decisions/0007).
+//   $1 claims at most  $2 jobs at most, give or take a claim
 export const SWEEP = `-- claim.sweep
-with expired as materialized (
+with locked as materialized (
   select id, worker_id, job_ids from leasehold.claim
   where expires_at <= leasehold.clock()
   order by expires_at
   limit (select $1::bigint)
   for update skip locked
+), expired as materialized (
+  select id, worker_id, job_ids
+  from (select *, sum(cardinality(job_ids)) over (rows unbounded preceding) as so_far from locked) as counted
+  where so_far - cardinality(job_ids) < $2
 ), looked as materialized (
   select e.id as claim, e.worker_id, held.job_id, j.*
   from expired e
-  cross join lateral unnest(e.job_ids) as held (job_id)
+  cross join lateral (select distinct unnest(e.job_ids)) as held (job_id)
   left join lateral (
     select job.* from leasehold.job
     where job.id = held.job_id and job.claim_id = e.id
@@ -26,20 +31,30 @@ with expired as materialized (
     for update skip locked
   ) j on true
 ), judged as materialized (
-  select *, leasehold.clock() as at, count(id) over (partition by worker_id) as company,
+  select *, leasehold.clock() as at,
     case
       when cancel_requested_at is not null then 'cancelled'
-      when attempts >= max_attempts and (crashes >= 2 or count(id) over (partition by worker_id) = 1) then 'dead_letter'
+      when blamed and attempts >= max_attempts then 'dead_letter'
       else 'pending'
     end as next
-  from looked where id is not null
+  from (
+    select looked.*, crashes >= 2 or (
+      count(id) over (partition by worker_id) = 1
+      and (select count(*) from leasehold.claim c where c.worker_id = looked.worker_id) = 1
+    ) as blamed
+    from looked where id is not null
+  ) as live
 ), history as (
   insert into leasehold.job_attempt (job_id, lease_generation, ended_at, started_at, worker_id, attempt, outcome)
   select id, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
 ), returned as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1, attempts = least(attempts, max_attempts - 1)
-  where id = any (array(select id from judged where next = 'pending'))
+  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1
+  where id = any (array(select id from judged where next = 'pending' and blamed))
+), returned_unblamed as (
+  update leasehold.job
+  set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1
+  where id = any (array(select id from judged where next = 'pending' and not blamed))
 ), ended as (
   delete from leasehold.job where id = any (array(select id from judged where next in ('dead_letter', 'cancelled')))
 ), buried as (
@@ -61,7 +76,8 @@ with expired as materialized (
   select distinct claim from looked
   where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
 ), marked as (
-  update leasehold.claim set swept = true where id = any (array(select claim from stuck)) and not swept
+  update leasehold.claim set swept = true, expires_at = leasehold.clock() + interval '1 s'
+  where id = any (array(select claim from stuck))
 ), closed as (
   delete from leasehold.claim
   where id = any (array(select id from expired where id not in (select claim from stuck)))
@@ -71,17 +87,17 @@ union all
 select id, null, null, null from expired`
 
 // A whole claim handed back by its worker, without knowing what is in it: for a claim whose reply was lost. The jobs never
-// started, so nobody is to blame: attempt and place in the line are kept.
+// started, so nobody is to blame: attempt and place in the line are kept. One that was to be cancelled is.
 //   $1 claim id  $2 worker id
 export const RELEASE_CLAIM = `-- claim.release
 with mine as materialized (
-  select id, job_ids from leasehold.claim where id = $1 and worker_id = $2 for update
+  select id, worker_id, job_ids from leasehold.claim where id = $1 and worker_id = $2 for update
 ), looked as materialized (
-  select mine.id as claim, held.job_id, j.id
+  select mine.id as claim, mine.worker_id, held.job_id, j.*
   from mine
-  cross join lateral unnest(mine.job_ids) as held (job_id)
+  cross join lateral (select distinct unnest(mine.job_ids)) as held (job_id)
   left join lateral (
-    select job.id from leasehold.job
+    select job.* from leasehold.job
     where job.id = held.job_id and job.claim_id = mine.id
     limit 1
     for update skip locked
@@ -89,7 +105,17 @@ with mine as materialized (
 ), returned as (
   update leasehold.job
   set claim_id = null, claimed_at = null, attempts = attempts - 1
-  where id = any (array(select id from looked where id is not null))
+  where id = any (array(select id from looked where id is not null and cancel_requested_at is null))
+), ended as (
+  delete from leasehold.job where id = any (array(select id from looked where cancel_requested_at is not null))
+), cancelled as (
+  insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
+    status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key,
+    idempotency_key, metadata, tags)
+  select id, leasehold.clock(), available_at, created_at, lease_generation, claimed_at, worker_id, 'cancelled', attempts,
+    max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key,
+    metadata, tags
+  from looked where cancel_requested_at is not null
 ), closed as (
   delete from leasehold.claim
   where id = any (array(select id from mine)) and not exists (
@@ -121,12 +147,15 @@ select id, leasehold.clock(), available_at, created_at, lease_generation, attemp
 from ended
 returning id`
 
-//   $1 age in ms  $2 dead letters at most
+// A dead letter stays as long as its key has to.   $1 age in ms  $2 dead letters at most
 export const PRUNE_DEAD_LETTERS = `-- dead_letter.prune
 delete from leasehold.dead_letter
 where id = any (array(
-  select id from leasehold.dead_letter
-  where died_at <= leasehold.clock() - $1 * interval '1 ms'
+  select id from leasehold.dead_letter d
+  where died_at <= leasehold.clock() - $1 * interval '1 ms' and (
+    select true from leasehold.idempotency_key k
+    where k.queue = d.queue and k.key = d.idempotency_key and d.died_at > leasehold.clock() - k.keep_for
+  ) is null
   order by died_at, id
   limit $2
   for update skip locked
@@ -134,7 +163,8 @@ where id = any (array(
 returning id`
 
 // Walks the keys in the order of their jobs, a bounded number a call, from where the last call ended. A key goes when its
-// job is finished and was so long enough ago. Finished jobs with a key are always archived, so absence means long ago.
+// job is finished and was so long enough ago. Finished jobs with a key are always archived, and neither the archive nor a
+// dead letter is forgotten before its key may be, so absence means long ago.
 //   $1 job id to start after  $2 keys to look at
 export const PRUNE_KEYS = `-- idempotency_key.prune
 with looked as materialized (
@@ -156,7 +186,13 @@ select (select count(*) from pruned), (select count(*) from looked), (select max
 export const PRUNE_DEFAULT_ARCHIVE = `-- archive.prune_default
 delete from leasehold.archive_default
 where id = any (array(
-  select id from leasehold.archive_default where finished_at <= leasehold.clock() - $1 * interval '1 ms' limit $2
+  select id from leasehold.archive_default a
+  where finished_at <= leasehold.clock() - $1 * interval '1 ms' and (
+    select true from leasehold.idempotency_key k
+    where k.queue = a.queue and k.key = a.idempotency_key and k.job_id = a.id
+      and a.finished_at > leasehold.clock() - k.keep_for
+  ) is null
+  limit $2
 )) and finished_at <= leasehold.clock() - $1 * interval '1 ms'
 returning id`
 

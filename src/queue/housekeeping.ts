@@ -11,16 +11,20 @@ import {
   SWEEP,
 } from './housekeeping.sql.ts'
 import type { JobId, Lease } from './job.ts'
+import { checkId, checkInteger, checkMilliseconds } from './parameters.ts'
+
+// A statement that takes longer than somebody's timeout would be tried again for ever.
+const JOBS_PER_SWEEP = 20_000
 
 export interface Swept {
-  /** Claims looked at; as many as the limit means: call again. */
+  /** Claims dealt with. Call again until there are none. */
   readonly claims: number
   readonly jobs: readonly (Lease & { readonly outcome: 'pending' | 'dead_letter' | 'cancelled' })[]
 }
 
 /** Returns the jobs of dead workers: every claim whose lease has run out. */
-export async function sweep(lane: Lane, limit = 20): Promise<Swept> {
-  const rows = await lane.run(SWEEP, [limit])
+export async function sweep(lane: Lane, limit = 500): Promise<Swept> {
+  const rows = await lane.run(SWEEP, [checkLimit(limit), JOBS_PER_SWEEP])
   const jobs = rows.filter((row) => row[1] !== null)
   return {
     claims: rows.length - jobs.length,
@@ -34,12 +38,12 @@ export async function sweep(lane: Lane, limit = 20): Promise<Swept> {
 
 /** Pending jobs past their expiry become dead letters. */
 export async function expire(lane: Lane, limit = 1_000): Promise<JobId[]> {
-  return (await lane.run(EXPIRE, [limit])).map(([id]) => id as JobId)
+  return (await lane.run(EXPIRE, [checkLimit(limit)])).map(([id]) => id as JobId)
 }
 
 /** Deletes dead letters older than `ageMs`. */
 export async function pruneDeadLetters(lane: Lane, ageMs: number, limit = 1_000): Promise<number> {
-  return (await lane.run(PRUNE_DEAD_LETTERS, [ageMs, limit])).length
+  return (await lane.run(PRUNE_DEAD_LETTERS, [checkMilliseconds('ageMs', ageMs), checkLimit(limit)])).length
 }
 
 /**
@@ -51,19 +55,25 @@ export async function pruneKeys(
   after: JobId | '0' = '0',
   limit = 1_000,
 ): Promise<{ pruned: number; next: JobId | undefined }> {
-  const [row] = await lane.run(PRUNE_KEYS, [after, limit])
+  const [row] = await lane.run(PRUNE_KEYS, [after === '0' ? after : checkId('after', after), checkLimit(limit)])
   return { pruned: Number(row![0]), next: Number(row![1]) < limit ? undefined : (row![2] as JobId) }
 }
 
 /** Makes the daily partitions of today and the days ahead that are missing. */
 export async function makePartitions(lane: Lane, daysAhead = 7): Promise<number> {
-  return Number((await lane.run(MAKE_PARTITIONS, [daysAhead]))[0]![0])
+  return Number((await lane.run(MAKE_PARTITIONS, [checkInteger('daysAhead', daysAhead, 0, 366)]))[0]![0])
 }
 
 /** Forgets finished jobs and attempts older than `ageMs`: drops whole days, and rows that fell into no day. */
 export async function pruneHistory(lane: Lane, ageMs: number, limit = 10_000): Promise<number> {
-  const dropped = Number((await lane.run(DROP_PARTITIONS, [ageMs]))[0]![0])
-  const finished = await lane.run(PRUNE_DEFAULT_ARCHIVE, [ageMs, limit])
-  const attempts = await lane.run(PRUNE_DEFAULT_ATTEMPTS, [ageMs, limit])
+  const age = checkMilliseconds('ageMs', ageMs)
+  const rows = [age, checkLimit(limit)]
+  const dropped = Number((await lane.run(DROP_PARTITIONS, [age]))[0]![0])
+  const finished = await lane.run(PRUNE_DEFAULT_ARCHIVE, rows)
+  const attempts = await lane.run(PRUNE_DEFAULT_ATTEMPTS, rows)
   return dropped + finished.length + attempts.length
+}
+
+function checkLimit(limit: number): number {
+  return checkInteger('limit', limit, 1, 10_000)
 }

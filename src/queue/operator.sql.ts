@@ -30,6 +30,7 @@ end
 from looked`
 
 // A dead letter becomes a pending job again: same id, same generation (so an old worker stays refused), fresh attempts.
+// One that died with its worker stays a suspect: it is claimed alone.
 // The delete decides between two operators who click at once.
 export const REDRIVE = `-- job.redrive
 with picked as materialized (
@@ -41,9 +42,10 @@ with picked as materialized (
 ), revived as (
   delete from leasehold.dead_letter where id = any (array(select id from picked)) returning *
 )
-insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, priority, partition_bucket,
-  payload_version, blocked, queue, kind, payload, partition_key, idempotency_key, metadata, tags)
-select id, leasehold.clock(), created_at, lease_generation, max_attempts, priority, partition_bucket, payload_version,
+insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
+  partition_bucket, payload_version, blocked, queue, kind, payload, partition_key, idempotency_key, metadata, tags)
+select id, leasehold.clock(), created_at, lease_generation, max_attempts,
+  case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket, payload_version,
   blocked, queue, kind, payload, partition_key, idempotency_key, metadata, tags
 from revived
 returning id`

@@ -43,11 +43,7 @@ from looked where id is null`
 //   snooze   pending again after the delay, attempt handed back
 //   release  pending again where it stood, attempt handed back
 //   cancel   cancelled; a cancel that was asked for meanwhile turns fail, snooze and release into it
-// A failure shows that the job does not kill its worker: crashes start again from zero.
-//
-// A job that is pending again is deleted and inserted under the same id, the deletes first (the count forces them). Its
-// place in the index changes anyway, and an UPDATE … FROM would join: over a table that looked empty when the plan was
-// made, that join became a walk of the whole table for each item (decisions/0004).
+// A failure shows that the job does not kill its worker, and costs an attempt: crashes start again from zero.
 //   $1 ids  $2 generations  $3 verbs  $4 delays in ms  $5 errors  $6 reasons  $7 worker id
 export const SETTLE = `-- job.settle
 with looked as materialized (
@@ -75,15 +71,7 @@ with looked as materialized (
     case verb when 'release' then 'released' else 'failed' end::leasehold.attempt_outcome, error
   from looked where id is not null and verb in ('fail', 'bury', 'release')
 ), ended as (
-  delete from leasehold.job where id = any (array(select id from looked where id is not null)) returning id
-), returned as (
-  insert into leasehold.job (id, available_at, created_at, lease_generation, attempts, max_attempts, crashes, priority,
-    partition_bucket, payload_version, blocked, expires_at, queue, kind, payload, partition_key, idempotency_key, metadata,
-    tags, progress)
-  select id, next_at, created_at, lease_generation, case verb when 'fail' then attempts else attempts - 1 end,
-    max_attempts, case verb when 'release' then crashes else 0 end, priority, partition_bucket, payload_version, blocked,
-    expires_at, queue, kind, payload, partition_key, idempotency_key, metadata, tags, progress
-  from looked where next = 'pending' and (select count(*) from ended) > 0
+  delete from leasehold.job where id = any (array(select id from looked where next in ('dead_letter', 'cancelled')))
 ), buried as (
   insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
     attempts, max_attempts, crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, error,
@@ -100,10 +88,13 @@ with looked as materialized (
     priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key, metadata, tags
   from looked where next = 'cancelled'
 )
-select asked, asked_generation, coalesce(next, (
-  select 'busy' from leasehold.job j
-  where j.id = asked and j.lease_generation = asked_generation and j.claim_id is not null
-), 'refused')
+select asked, asked_generation, case
+  when next = 'pending' then leasehold.hand_back(id, next_at, verb in ('snooze', 'release'), verb = 'fail')
+  else coalesce(next, (
+    select 'busy' from leasehold.job j
+    where j.id = asked and j.lease_generation = asked_generation and j.claim_id is not null
+  ), 'refused')
+end
 from looked`
 
 // One job a call: a list of notes would need a join, and nobody reports on many jobs at once.
@@ -120,6 +111,10 @@ with noted as (
 )
 select (select true from noted),
   (select true from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null)`
+
+// Fails outside a transaction, and takes the lock that writing to the table takes anyway.
+export const BE_IN_A_TRANSACTION = `-- job.be_in_a_transaction
+lock table leasehold.job in row exclusive mode`
 
 // The waiting lock, for the one job that a caller's transaction is about to complete.
 export const HOLD = `-- job.hold
@@ -140,8 +135,10 @@ cross join lateral (
 // trace, so the last answer is unknown, never stale.
 export const RECORDED = `-- job.recorded
 select i.id, i.generation, coalesce(
-  (select a.status::text from leasehold.archive a where a.id = i.id and a.lease_generation = i.generation limit 1),
-  (select 'dead_letter' from leasehold.dead_letter d where d.id = i.id and d.lease_generation = i.generation),
+  (select case when a.claimed_at is null then 'returned' else a.status::text end
+    from leasehold.archive a where a.id = i.id and a.lease_generation = i.generation limit 1),
+  (select case when d.reason in ('lease_expired', 'expired') then 'returned' else 'dead_letter' end
+    from leasehold.dead_letter d where d.id = i.id and d.lease_generation = i.generation),
   (select case when j.lease_generation > i.generation then 'superseded'
       when j.claim_id is null then 'returned' else 'held' end
     from leasehold.job j where j.id = i.id and j.lease_generation >= i.generation),

@@ -1,9 +1,9 @@
-import { LeaseLostError } from '../core/errors.ts'
+import { InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { describeError, encodeSafely } from '../core/storable.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease, Worker } from './job.ts'
-import { CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
-import { checkMilliseconds, idArray, numericArray } from './parameters.ts'
+import { BE_IN_A_TRANSACTION, CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
+import { CENTURY_MS, checkId, checkInteger, idArray, numericArray } from './parameters.ts'
 
 export interface Completion extends Lease {
   readonly result?: unknown
@@ -31,16 +31,25 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
 
 /**
  * Ends one job inside the caller's transaction: the job is done exactly when that transaction commits. Throws
- * LeaseLostError when the lease is gone, so that the transaction rolls back.
+ * LeaseLostError when the lease is gone, so that the transaction rolls back. READ COMMITTED, as by default: under a stricter
+ * level Postgres may answer 40001 instead.
  */
 export async function completeWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
-  // Waits for a sweep or a cancel that is looking at the row: they take milliseconds, and then we know.
-  const held = await tx.run(HOLD, [item.jobId, item.generation])
-  if (held.length > 0) {
-    const { refused, busy } = await complete(tx, worker, [item])
-    if (refused.length + busy.length === 0) return
-  }
-  throw new LeaseLostError(item)
+  await tx.run(BE_IN_A_TRANSACTION, []).catch((error: { code?: unknown }) => {
+    const noTransaction = error.code === '25P01'
+    throw noTransaction ? new InvalidOptionError('tx', 'no transaction is open on it', { cause: error }) : error
+  })
+  const { busy } = await ended(tx, worker, item)
+  if (busy.length === 0) return
+  // A sweep or a cancel is looking at the row. They take milliseconds: wait, and then we know.
+  await tx.run(HOLD, [item.jobId, item.generation])
+  if ((await ended(tx, worker, item)).busy.length > 0) throw new LeaseLostError(item)
+}
+
+async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
+  const answer = await complete(tx, worker, [item])
+  if (answer.refused.length > 0) throw new LeaseLostError(item)
+  return answer
 }
 
 /**
@@ -64,9 +73,9 @@ export async function settle(lane: Lane, worker: Worker, items: readonly Settlem
   const rows = await lane.run(SETTLE, [
     ...fences(first),
     first.map((item) => item.verb),
-    numericArray(first.map((item) => ('delayMs' in item ? checkMilliseconds('delayMs', item.delayMs) : 0))),
+    numericArray(first.map((item) => ('delayMs' in item ? safeDelay(item.delayMs) : 0))),
     first.map((item) => ('error' in item ? encodeSafely(describeError(item.error)) : null)),
-    first.map((item) => (item.verb === 'bury' ? item.reason : null)),
+    first.map((item) => (item.verb === 'bury' ? safeReason(item.reason) : null)),
     worker.id,
   ])
   const settled = rows.map((row) => ({ ...toLease(row), outcome: row[2] as Settled['outcome'] }))
@@ -75,7 +84,11 @@ export async function settle(lane: Lane, worker: Worker, items: readonly Settlem
 
 /** A note about a running job, for people to see. Busy: not written, the row is locked this moment. */
 export async function progress(lane: Lane, lease: Lease, note: unknown): Promise<'noted' | 'refused' | 'busy'> {
-  const [row] = await lane.run(PROGRESS, [lease.jobId, lease.generation, encodeSafely(note)])
+  const [row] = await lane.run(PROGRESS, [
+    checkId('jobId', lease.jobId),
+    checkGeneration(lease.generation),
+    encodeSafely(note),
+  ])
   if (row![0] === 't') return 'noted'
   return row![1] === 't' ? 'busy' : 'refused'
 }
@@ -116,7 +129,20 @@ function onePerLease<Item extends Lease>(items: readonly Item[]): { first: Item[
 
 function fences(leases: readonly Lease[]): [string, string] {
   const jobIds = leases.map((lease) => lease.jobId)
-  return [idArray('jobId', jobIds), numericArray(leases.map((lease) => lease.generation))]
+  return [idArray('jobId', jobIds), numericArray(leases.map((lease) => checkGeneration(lease.generation)))]
+}
+
+function checkGeneration(generation: number): number {
+  return checkInteger('generation', generation, 0, Number.MAX_SAFE_INTEGER)
+}
+
+// Backoffs and reasons come from user code while a failure is being recorded, and recording must not fail.
+function safeDelay(delayMs: number): number {
+  return delayMs > 0 ? Math.min(delayMs, CENTURY_MS) : 0
+}
+
+function safeReason(reason: string): string {
+  return reason === 'invalid_input' ? reason : 'fatal'
 }
 
 function toLease(row: Row): Lease {

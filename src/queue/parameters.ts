@@ -5,12 +5,15 @@ export function numericArray(values: readonly (number | string)[]): string {
   return `{${values.join(',')}}`
 }
 
-/** Ids come back from callers: one that is not a number must not become part of an array's text. */
+/** Ids come back from callers: one that is not a number, written in the one way, must not reach an array's text. */
+export function checkId(option: string, id: string): string {
+  const isId = typeof id === 'string' && /^[1-9]\d{0,18}$/.test(id) && (id.length < 19 || BigInt(id) < 2n ** 63n)
+  if (!isId) throw new InvalidOptionError(option, `${JSON.stringify(id)} is not an id`)
+  return id
+}
+
 export function idArray(option: string, ids: readonly string[]): string {
-  for (const id of ids) {
-    if (!/^\d{1,19}$/.test(id)) throw new InvalidOptionError(option, `${JSON.stringify(id)} is not an id`)
-  }
-  return numericArray(ids)
+  return numericArray(ids.map((id) => checkId(option, id)))
 }
 
 /** Text that becomes a name or a key: bounded, and free of what Postgres refuses or changes. */
@@ -30,9 +33,11 @@ export function checkInteger(option: string, value: number, from: number, to: nu
   return value
 }
 
-/** At most a century: what is longer is a mistake, and overflows somewhere. */
+/** What is longer is a mistake, and overflows somewhere. */
+export const CENTURY_MS = 100 * 365 * 86_400_000
+
 export function checkMilliseconds(option: string, value: number): number {
-  if (!(value >= 0 && value <= 100 * 365 * 86_400_000)) {
+  if (!(value >= 0 && value <= CENTURY_MS)) {
     throw new InvalidOptionError(option, 'it must be a number of milliseconds, 0 or more')
   }
   return value
@@ -45,7 +50,7 @@ export function checkLease(value: number): number {
 }
 
 export function checkDate(option: string, value: Date): string {
-  const time = value.getTime()
+  const time = value instanceof Date ? value.getTime() : Number.NaN
   // Years that Postgres and ISO 8601 print alike.
   if (!(time >= 0 && time < 253_402_300_800_000)) {
     throw new InvalidOptionError(option, 'it must be a valid Date between 1970 and 9999')

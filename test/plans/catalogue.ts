@@ -44,6 +44,7 @@ const allPriorities = (queue: string) => [
 /** Functions, whose plans lie inside. */
 export const CLAIMS: Record<string, string> = {
   'the claim': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan')].join(', ')})`,
+  'the claim from a mark': `select * from leasehold.claim(${[...claimBy, "array['plan']", 'array[5]::smallint[]', "array[now() - interval '1 minute']", 'array[600]::bigint[]'].join(', ')})`,
   'the claim of suspects': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), '1::smallint', '1::smallint'].join(', ')})`,
 }
 
@@ -77,17 +78,18 @@ export const HOT: Record<string, Hot> = {
 
 /** Statements that run now and then: their plans must hold for full tables, and need not for nearly empty ones. */
 export const NOW_AND_THEN: Record<string, Hot> = {
-  SWEEP: { sql: housekeepingSql.SWEEP, args: ['1'] },
+  SWEEP: { sql: housekeepingSql.SWEEP, args: ['1', '20000'] },
   RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, GENERATIONS] },
-  FIND_DEAD_LETTERS: { sql: operatorSql.FIND_DEAD_LETTERS, args: ["'plan'", 'null', 'null', String(BATCH)] },
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
   PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: ['0', String(BATCH)] },
 }
 
-/** Statements over tables that are meant to be empty, or that only call a function. */
+/** Statements over tables that are meant to be empty, that only call a function, or that only a person sends. */
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
+  outcomeSql.BE_IN_A_TRANSACTION,
+  operatorSql.FIND_DEAD_LETTERS, // a person asks, and may wait for a walk by age
   housekeepingSql.PRUNE_DEFAULT_ARCHIVE,
   housekeepingSql.PRUNE_DEFAULT_ATTEMPTS,
   housekeepingSql.MAKE_PARTITIONS,

@@ -20,6 +20,9 @@ export function faults(plan: PlanNode, emptyPartitions: ReadonlySet<string> = ne
     const type = node['Node Type']
     if (type === 'Seq Scan' && !emptyPartitions.has(node['Relation Name']!))
       found.push(`scans ${node['Relation Name']}`)
+    if (/^(Index|Index Only|Bitmap Index) Scan$/.test(type) && node['Index Cond'] === undefined) {
+      found.push(`walks all of ${node['Index Name']}`)
+    }
     if ((type === 'Sort' || type === 'Incremental Sort') && tablesBelow(node).length > 0) {
       found.push(`sorts ${tablesBelow(node).join(', ')}`)
     }
@@ -27,8 +30,10 @@ export function faults(plan: PlanNode, emptyPartitions: ReadonlySet<string> = ne
     const inner = node.Plans?.find((child) => child['Parent Relationship'] === 'Inner')
     if (type === 'Nested Loop' && inner !== undefined && isList(inner)) found.push('loops over a list inside a loop')
     const subplan = node['Subplan Name']
-    if (node['Parent Relationship'] === 'SubPlan' && type === 'CTE Scan' && !text.includes(`hashed ${subplan}`)) {
-      found.push(`searches ${node['CTE Name']} once per row`)
+    if (node['Parent Relationship'] === 'SubPlan' && !text.includes(`hashed ${subplan}`)) {
+      walk(node, (below) => {
+        if (below['CTE Name'] !== undefined) found.push(`searches ${below['CTE Name']} once per row`)
+      })
     }
   })
   return found

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { InvalidOptionError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { claim, newClaimId } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
-import type { ClaimedJob } from '../../src/queue/job.ts'
-import { Marks } from '../../src/queue/marks.ts'
+import type { ClaimedJob, ClaimId } from '../../src/queue/job.ts'
+import { everySpot, Marks } from '../../src/queue/marks.ts'
 import { freshDatabase, suiteDatabase } from '../support/database.ts'
 import {
   claimNext,
@@ -119,17 +120,6 @@ test('a row that another session is claiming is passed over without waiting', as
   assert.equal(again?.generation, 1)
 })
 
-test('a row claimed and returned since the snapshot of a claim is judged by its latest version', async () => {
-  // The second session's snapshot is taken before the first one claims, its walk happens after: between the two it waits
-  // for a table lock, which it asks for inside the same statement.
-  const [id] = await enqueueMany(lane, 1, { queue: 'late-look' })
-  const options = { queues: ['late-look'], kinds: ['mail'] }
-  const [first] = await claimNext(lane, options)
-  assert.equal(first?.jobId, id)
-  const answers = await Promise.all(Array.from({ length: 10 }, () => claimNext(lane, options)))
-  assert.deepEqual(answers.flat(), [])
-})
-
 test('eight claimers over 2,000 rows: every row is claimed once', async () => {
   const ids = await enqueueMany(lane, 2_000, { queue: 'crowd' })
   const sessions = await Promise.all(Array.from({ length: 8 }, () => session(db)))
@@ -203,6 +193,7 @@ test('a short batch or a wake-up brings the next look forward, but not more ofte
   assert.equal(first.fromStart, true)
   assert.equal(first.spots.length, 20, 'ten priorities of two queues')
   learn(true, [job], 10)
+  learn(true, [job], 10)
   const second = marks.next()
   assert.deepEqual(
     [second.fromStart, second.spots],
@@ -221,6 +212,7 @@ test('a short batch or a wake-up brings the next look forward, but not more ofte
   assert.equal(marks.next().fromStart, true)
 
   learn(true, [job], 100)
+  learn(true, [job], 100)
   learn(false, [], 1)
   now += 1_999
   assert.equal(marks.next().fromStart, false, 'somebody holds a snapshot: looks are slow, so they are rare')
@@ -228,8 +220,81 @@ test('a short batch or a wake-up brings the next look forward, but not more ofte
   assert.equal(marks.next().fromStart, true)
 })
 
-test('queues take turns at being first', () => {
-  const marks = new Marks(['a', 'b', 'c', 'a'])
-  const firsts = Array.from({ length: 4 }, () => marks.next().spots[0]?.queue)
-  assert.deepEqual(firsts, ['a', 'b', 'c', 'a'])
+test('queues take turns at being first, whatever the rhythm of claims and looks', () => {
+  for (const cadence of [0, 20, 70, 130, 200, 240, 260, 1_000]) {
+    let now = 0
+    const marks = new Marks(['a', 'b', 'c', 'a'], () => now)
+    const firsts = new Set<string>()
+    for (let claims = 0; claims < 600; claims++) {
+      now += cadence
+      const { spots, fromStart } = marks.next()
+      if (fromStart || marks.next().spots.length > 1) firsts.add(spots[0]!.queue)
+      // The queue that comes first fills the batch.
+      const { queue } = spots[0]!
+      const jobs = [{ queue, priority: 0, availableAt: '2030-01-01', jobId: '7' } as ClaimedJob]
+      marks.learn({ fromStart, jobs, limit: 1, tookMs: 1 })
+    }
+    if (cadence > 0) assert.deepEqual([...firsts].sort(), ['a', 'b', 'c'], `every ${cadence} ms`)
+  }
+})
+
+test('one slow look does not blind a worker, and one that fails is not repeated at once', () => {
+  let now = 0
+  const marks = new Marks(['a'], () => now)
+  const job = { queue: 'a', priority: 5, availableAt: '2030-01-01', jobId: '7' } as ClaimedJob
+  const look = (tookMs: number) => {
+    assert.equal(marks.next().fromStart, true)
+    marks.learn({ fromStart: true, jobs: [job], limit: 1, tookMs })
+  }
+  look(1)
+  now += 250
+  look(30_000)
+  now += 250
+  assert.equal(marks.next().fromStart, true, 'the look before it was cheap')
+  assert.equal(marks.next().fromStart, false, 'that one failed: no answer was learnt, and it was not repeated')
+  now += 250
+  look(30_000)
+  now += 250
+  assert.equal(marks.next().fromStart, false, 'now looks are slow')
+  now += 30_000
+  assert.equal(marks.next().fromStart, true, 'but never more than 30 s apart')
+})
+
+test('a queue named twice is claimed from once', async () => {
+  const ids = await enqueueMany(lane, 2, { queue: 'twice' })
+  const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
+  await claim(lane, request, everySpot(['twice', 'twice']))
+  const { rows } = await db.pool.query('select job_ids from leasehold.claim where id = $1', [request.claimId])
+  assert.deepEqual(rows, [{ job_ids: ids }])
+})
+
+test('marks come back to the microsecond, whatever the session’s date style and time zone', async () => {
+  await enqueueMany(lane, 3, { queue: 'style' })
+  const { client, lane: own } = await session(db)
+  await client.query("set datestyle = 'SQL, DMY'; set timezone = 'Asia/Kolkata'")
+  const marks = new Marks(['style'], () => 0)
+  for (let n = 0; n < 3; n++) {
+    const { spots, fromStart } = marks.next()
+    const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
+    const jobs = await claim(own, request, spots)
+    assert.equal(jobs.length, 1, `claim ${n}, ${fromStart ? 'from the beginning' : 'from the mark'}`)
+    marks.learn({ fromStart, jobs, limit: 1, tookMs: 0 })
+  }
+})
+
+test('a claim that cannot be is refused before it is sent', async () => {
+  const good = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
+  const wrong = [
+    { limit: 0 },
+    { limit: 1.5 },
+    { limit: 1_001 },
+    { leaseMs: 0 },
+    { leaseMs: Number.NaN },
+    { leaseMs: Number.POSITIVE_INFINITY },
+    { claimId: '1}' as ClaimId },
+    { worker: { ...good.worker, label: 'a\0' } },
+  ]
+  for (const options of wrong) {
+    await assert.rejects(claim(lane, { ...good, ...options }, everySpot(['mail'])), InvalidOptionError)
+  }
 })

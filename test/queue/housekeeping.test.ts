@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { InvalidOptionError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
 import { expire, makePartitions, pruneDeadLetters, pruneHistory, pruneKeys } from '../../src/queue/housekeeping.ts'
@@ -69,6 +70,46 @@ test('an idempotency key is kept while its job lives and for its time after that
   const [again] = await enqueue(lane, [job])
   assert.equal(again?.outcome, 'created')
   assert.notEqual(again?.jobId, first?.jobId)
+})
+
+test('neither the archive nor a dead letter is forgotten while its key must be kept', async (t) => {
+  const { db, lane } = await setUp(t)
+  const month = 30 * DAY_MS
+  const jobs = ['done', 'dead'].map((key) => ({ kind: 'mail', input: 1, idempotencyKey: key, keepKeyMs: month }))
+  await enqueue(lane, jobs)
+  const [done, dead] = await claimNext(lane, { worker, limit: 2 })
+  await complete(lane, worker, [done!])
+  await settle(lane, worker, [{ ...dead!, verb: 'bury', error: 'x', reason: 'fatal' }])
+  const outcomes = async () => (await enqueue(lane, jobs)).map((answer) => answer.outcome)
+  const forget = async () => {
+    for (let call = 0; call < 3; call++) await pruneHistory(lane, DAY_MS)
+    await pruneDeadLetters(lane, DAY_MS)
+    await pruneKeys(lane)
+  }
+  await db.clock.advance('20 days')
+  await forget()
+  assert.deepEqual(await outcomes(), ['existing', 'existing'])
+  await db.clock.advance('11 days')
+  await forget()
+  await forget()
+  assert.deepEqual(await outcomes(), ['created', 'created'])
+})
+
+test('a key cannot be asked to outlive the century, nor an age or a limit to be nonsense', async (t) => {
+  const { db, lane } = await setUp(t)
+  await assert.rejects(
+    db.pool.query(
+      'select leasehold.enqueue(\'k\', \'1\', \'{"idempotency_key": "a", "keep_key_for": "290000 years"}\')',
+    ),
+    { code: '23514' },
+  )
+  for (const bad of [-1, Number.NaN]) {
+    await assert.rejects(pruneHistory(lane, bad), InvalidOptionError)
+    await assert.rejects(pruneDeadLetters(lane, bad), InvalidOptionError)
+    await assert.rejects(expire(lane, bad), InvalidOptionError)
+    await assert.rejects(pruneKeys(lane, '0', bad), InvalidOptionError)
+    await assert.rejects(makePartitions(lane, bad), InvalidOptionError)
+  }
 })
 
 test('keys are pruned a bounded number at a time', async (t) => {

@@ -191,6 +191,30 @@ test('one batch may hold every verb', async () => {
   )
 })
 
+test('a delay or a reason that makes no sense does not lose the failure, nor the others of its batch', async () => {
+  await enqueueMany(lane, 4, { queue: 'nonsense' })
+  const jobs = await claimNext(lane, { queues: ['nonsense'], kinds: ['mail'], worker, limit: 4 })
+  const delays = [Number.NaN, -5, Number.POSITIVE_INFINITY]
+  const answers = await settle(lane, worker, [
+    ...delays.map((delayMs, n) => ({ ...jobs[n]!, verb: 'fail' as const, error: 'x', delayMs })),
+    { ...jobs[3]!, verb: 'bury', error: 'x', reason: 'whatever' as 'fatal' },
+  ])
+  assert.deepEqual(
+    answers.map((answer) => answer.outcome),
+    ['pending', 'pending', 'pending', 'dead_letter'],
+  )
+})
+
+test('a job that returns keeps what newer code has stored with it', async () => {
+  await db.pool.query('alter table leasehold.job add column from_the_future int')
+  const job = await claimed('future')
+  await db.pool.query('update leasehold.job set from_the_future = 42 where id = $1', [job.jobId])
+  await settle(lane, worker, [{ ...job, verb: 'release' }])
+  const { rows } = await db.pool.query('select from_the_future from leasehold.job where id = $1', [job.jobId])
+  assert.deepEqual(rows, [{ from_the_future: 42 }])
+  await db.pool.query('alter table leasehold.job drop column from_the_future')
+})
+
 test('of two outcomes of one claim in a batch the first counts and the second is refused', async () => {
   const done = await claimed('twice')
   const answer = await complete(lane, worker, [

@@ -73,15 +73,14 @@ test('claim against claim and fail: a row put off since the snapshot is left alo
   assert.equal((await show(db, id)).lease_generation, '1')
 })
 
-test('claim against claim and release: the late claim passes over the row, the next one raises the generation', async (t) => {
+test('claim against claim and release: the generation is that of the latest version plus one', async (t) => {
   const { db, lane } = await setUp(t)
   const id = await enqueueOne(lane)
   const late = await pause(db, CLAIM, claimValues())
   const [job] = await claimNext(lane, { worker })
   await settle(lane, worker, [{ ...job!, verb: 'release' }])
-  assert.deepEqual(await late.resume(), [])
-  const [next] = await claimNext(lane)
-  assert.deepEqual([next?.jobId, next?.generation, next?.attempt], [id, 2, 1])
+  const [row] = await late.resume()
+  assert.deepEqual(row?.slice(0, 3), [id, '2', '1'], 'generation 2, first attempt')
 })
 
 test('claim against a whole claim released: the generation is that of the latest version plus one', async (t) => {
@@ -139,7 +138,7 @@ test('complete before sweep: the job is done and the sweep finds nothing to retu
   await enqueueOne(lane)
   const [job] = await claimNext(lane, { worker })
   await db.clock.advance('31 s')
-  const late = await pause(db, SWEEP, [100])
+  const late = await pause(db, SWEEP, [100, 20_000])
   assert.deepEqual(
     await complete(lane, worker, [job!]),
     { refused: [], busy: [] },
@@ -160,7 +159,7 @@ test('sweep against sweep: a claim is returned once', async (t) => {
   await enqueueMany(lane, 5)
   await claimNext(lane, { worker, limit: 5 })
   await db.clock.advance('31 s')
-  const late = await pause(db, SWEEP, [100])
+  const late = await pause(db, SWEEP, [100, 20_000])
   assert.equal((await sweep(lane)).jobs.length, 5)
   assert.deepEqual(await late.resume(), [])
   const { rows } = await db.pool.query('select distinct crashes from leasehold.job')
@@ -180,8 +179,7 @@ test('fail against cancel: the one that comes second sees the first', async (t) 
   const [second] = await claimNext(lane, { worker })
   const lateCancel = await pause(db, CANCEL, [[other]])
   await settle(lane, worker, [{ ...second!, verb: 'fail', error: 'x', delayMs: 0 }])
-  assert.deepEqual(await lateCancel.resume(), [[other, 'busy']], 'it moved under our eyes: ask again')
-  assert.deepEqual(await cancel(lane, [other]), [{ jobId: other, outcome: 'cancelled' }])
+  assert.deepEqual(await lateCancel.resume(), [[other, 'cancelled']], 'pending by then: cancelled at once')
   assert.equal(job?.jobId, id)
 })
 
@@ -239,9 +237,10 @@ test('a completion held open in a transaction delays nobody else', async (t) => 
   await holder.client.query('commit')
   assert.equal((await show(db, jobs[0]!.jobId)).status, 'completed', 'the sweep could not take it away')
   assert.deepEqual((await complete(lane, worker, [jobs[0]!])).refused.length, 1)
+  await db.clock.advance('2 s')
   await sweep(lane)
   const { rowCount } = await db.pool.query('select from leasehold.claim')
-  assert.equal(rowCount, 0, 'the claim that was marked swept is closed by the next sweep')
+  assert.equal(rowCount, 0, 'the claim that was marked swept is closed by a later sweep')
 })
 
 test('a completion in a transaction that rolls back leaves the job to its claim, or to the sweep', async (t) => {
@@ -254,8 +253,31 @@ test('a completion in a transaction that rolls back leaves the job to its claim,
   await db.clock.advance('31 s')
   assert.deepEqual((await sweep(lane)).jobs, [], 'locked')
   await holder.client.query('rollback')
+  await db.clock.advance('2 s')
   assert.equal((await sweep(lane)).jobs.length, 1)
   assert.equal((await show(db, job!.jobId)).status, 'pending')
+})
+
+test('claims that wait for somebody’s transaction do not keep the sweep from the others', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 3)
+  for (let held = 0; held < 2; held++) {
+    const [job] = await claimNext(lane, { worker })
+    const holder = await session(db)
+    await holder.client.query('begin')
+    await completeWithin(holder.lane, worker, job!)
+  }
+  await claimNext(lane, { worker: newWorker() })
+  await db.clock.advance('31 s')
+  assert.deepEqual((await sweep(lane, 2)).jobs, [], 'the two oldest are locked')
+  assert.equal((await sweep(lane, 2)).jobs.length, 1)
+})
+
+test('a completion outside a transaction is refused: its lock would protect nothing', async (t) => {
+  const { lane } = await setUp(t)
+  await enqueueOne(lane)
+  const [job] = await claimNext(lane, { worker })
+  await assert.rejects(completeWithin(lane, worker, job!), { code: 'INVALID_OPTION', option: 'tx' })
 })
 
 test('a completion in a transaction waits for a sweep that is under way, and then knows', async (t) => {
