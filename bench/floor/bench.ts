@@ -1,0 +1,54 @@
+/** What every scenario is given. */
+import type { Results } from './results.ts'
+import type { FloorServer } from './server.ts'
+
+export interface Bench {
+  readonly server: FloorServer
+  readonly sizes: Sizes
+  readonly results: Results
+  say(text: string): void
+}
+
+export interface Sizes {
+  readonly rounds: number
+  /** Jobs claimed at once, in drain and held-snapshot. */
+  readonly batches: readonly number[]
+  /** Drain, steady and held-snapshot. */
+  readonly jobs: number
+  readonly hotShareJobs: number
+  /** Held-snapshot, for the designs that suffer. */
+  readonly melting: number
+  /** Drained beside a burden. */
+  readonly beside: number
+  readonly backlog: number
+  readonly scheduled: number
+  readonly inFlight: number
+  readonly otherKind: number
+}
+
+export const FULL: Sizes = {
+  rounds: 3,
+  batches: [500, 100],
+  jobs: 100_000,
+  hotShareJobs: 30_000,
+  melting: 50_000,
+  beside: 50_000,
+  backlog: 1_000_000,
+  scheduled: 1_000_000,
+  inFlight: 20_000,
+  otherKind: 300_000,
+}
+
+/** Proves that everything runs; its figures mean little. */
+export const QUICK: Sizes = {
+  rounds: 1,
+  batches: [100],
+  jobs: 5_000,
+  hotShareJobs: 5_000,
+  melting: 5_000,
+  beside: 5_000,
+  backlog: 50_000,
+  scheduled: 50_000,
+  inFlight: 5_000,
+  otherKind: 20_000,
+}

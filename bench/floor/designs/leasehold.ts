@@ -1,0 +1,125 @@
+/** The storage that ships: its migrations, its statements and its marks. The variants change one thing each. */
+import { randomUUID } from 'node:crypto'
+import type { Client } from 'pg'
+import { Lane, type Row } from '../../../src/db/lane.ts'
+import { migrate } from '../../../src/db/migrate.ts'
+import { claim, newClaimId } from '../../../src/queue/claim.ts'
+import { ENQUEUE } from '../../../src/queue/enqueue.sql.ts'
+import { enqueue } from '../../../src/queue/enqueue.ts'
+import type { Lease, Worker } from '../../../src/queue/job.ts'
+import { Marks } from '../../../src/queue/marks.ts'
+import { COMPLETE } from '../../../src/queue/outcome.sql.ts'
+import { complete } from '../../../src/queue/outcome.ts'
+import { COUNT_LEASEHOLD, PAYLOAD_AS_JSON } from '../floor.sql.ts'
+import type { BenchWorker, Design } from './design.ts'
+
+export const QUEUE = 'bench'
+const LEASE_MS = 3_600_000
+
+interface Variation {
+  readonly keep?: boolean
+  readonly useMarks?: boolean
+  /** Statements that replace the shipped ones. */
+  readonly instead?: ReadonlyMap<string, string>
+  readonly alter?: readonly string[]
+}
+
+export const leasehold = vary('leasehold')
+
+export const notKept = vary('leasehold-not-kept', { keep: false })
+
+/** Every claim looks from the beginning: what the mark buys. */
+export const noMark = vary('no-mark', { useMarks: false })
+
+/** What storing the payload as jsonb costs. */
+export const jsonPayload = vary('json-payload', {
+  alter: PAYLOAD_AS_JSON,
+  instead: new Map([[ENQUEUE, changed(ENQUEUE, 'i.payload::jsonb', 'i.payload::json')]]),
+})
+
+/** A completion that waits for a locked row rather than answering `busy`. */
+export const waitingLock = vary('waiting-lock', {
+  instead: new Map([[COMPLETE, changed(COMPLETE, 'for update skip locked', 'for update')]]),
+})
+
+function vary(name: string, { keep = true, useMarks = true, instead, alter = [] }: Variation = {}): Design {
+  const lane = (db: Client) => (instead === undefined ? new Lane(db) : new ReplacingLane(db, instead))
+  return {
+    name,
+    table: 'leasehold.job',
+    updatesPerJob: 1,
+    keepsFinished: keep,
+    setup: async (db) => {
+      await migrate(db)
+      for (const statement of alter) await db.query(statement)
+    },
+    producer: (db) => {
+      const own = lane(db)
+      return async (inputs) => {
+        await enqueue(
+          own,
+          inputs.map((input) => ({ kind: QUEUE, input })),
+        )
+      }
+    },
+    worker: (db) => new LeaseholdWorker(lane(db), keep, useMarks),
+    count: async (db) => {
+      const [row] = await new Lane(db).run(COUNT_LEASEHOLD, [])
+      return { unfinished: Number(row![0]), finished: Number(row![1]) }
+    },
+  }
+}
+
+class LeaseholdWorker implements BenchWorker {
+  readonly #lane: Lane
+  readonly #keep: boolean
+  readonly #useMarks: boolean
+  readonly #worker: Worker = { id: randomUUID(), label: `bench:${process.pid}` }
+  #marks = new Marks([QUEUE])
+
+  constructor(lane: Lane, keep: boolean, useMarks: boolean) {
+    this.#lane = lane
+    this.#keep = keep
+    this.#useMarks = useMarks
+  }
+
+  async claim(limit: number): Promise<readonly Lease[]> {
+    if (!this.#useMarks) this.#marks = new Marks([QUEUE])
+    const { spots, fromStart } = this.#marks.next()
+    const request = { claimId: newClaimId(), worker: this.#worker, kinds: [QUEUE], limit, leaseMs: LEASE_MS }
+    const began = performance.now()
+    const jobs = await claim(this.#lane, request, spots)
+    this.#marks.learn({ fromStart, jobs, limit, tookMs: performance.now() - began })
+    return jobs
+  }
+
+  async complete(leases: readonly Lease[]): Promise<number> {
+    let open = leases
+    for (let sentAgain = 0; ; sentAgain += open.length) {
+      const items = open.map(({ jobId, generation }) => ({ jobId, generation, keep: this.#keep }))
+      const { refused, busy } = await complete(this.#lane, this.#worker, items)
+      if (refused.length > 0) throw new Error(`${refused.length} completions were refused, first ${refused[0]!.jobId}`)
+      if (busy.length === 0) return sentAgain
+      open = busy
+    }
+  }
+}
+
+class ReplacingLane extends Lane {
+  readonly #instead: ReadonlyMap<string, string>
+
+  constructor(db: Client, instead: ReadonlyMap<string, string>) {
+    super(db)
+    this.#instead = instead
+  }
+
+  override run(statement: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    return super.run(this.#instead.get(statement) ?? statement, values)
+  }
+}
+
+/** A variant that silently measures the shipped statement would be worse than none. */
+function changed(statement: string, from: string, to: string): string {
+  if (!statement.includes(from)) throw new Error(`the statement no longer says "${from}": ${statement.slice(0, 40)}`)
+  return statement.replaceAll(from, to)
+}

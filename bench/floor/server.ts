@@ -1,0 +1,121 @@
+/**
+ * One PostgreSQL for the run, durable and otherwise as it comes. Every measurement has a database of its own, cloned from
+ * a template that is prepared once, so that no run finds the dead rows or the statistics of another.
+ */
+import pg from 'pg'
+import { type PostgresServer, type PostgresVersion, startPostgres } from '../../tools/postgres.ts'
+
+const SETTINGS = {
+  fsync: 'on',
+  synchronous_commit: 'on',
+  shared_buffers: '512MB',
+  // Checkpoints come when the benchmark asks for one. Log segments are reused rather than made anew in a backend's time.
+  max_wal_size: '8GB',
+  min_wal_size: '2GB',
+  checkpoint_timeout: '30min',
+}
+
+/** A backend and the process it is. */
+export interface Session {
+  readonly client: pg.Client
+  readonly pid: number
+}
+
+export interface Database {
+  readonly main: pg.Client
+  connect(): Promise<Session>
+  close(sessions: readonly Session[]): Promise<void>
+  drop(): Promise<void>
+}
+
+export class FloorServer {
+  readonly #server: PostgresServer
+  readonly admin: pg.Client
+  readonly version: string
+  /** Whether the log can be read back, to tell page images from the rest. */
+  readonly canReadWal: boolean
+  readonly #templates = new Set<string>()
+  #clones = 0
+
+  private constructor(server: PostgresServer, admin: pg.Client, version: string, canReadWal: boolean) {
+    this.#server = server
+    this.admin = admin
+    this.version = version
+    this.canReadWal = canReadWal
+  }
+
+  static async start(version: PostgresVersion): Promise<FloorServer> {
+    const server = await startPostgres({ version, settings: SETTINGS })
+    const admin = new pg.Client(server.url)
+    await admin.connect()
+    const canReadWal = await admin.query('create extension pg_walinspect').then(
+      () => true,
+      () => false,
+    )
+    const { rows } = await admin.query('show server_version')
+    return new FloorServer(server, admin, rows[0].server_version, canReadWal)
+  }
+
+  get postmaster(): number {
+    return this.#server.pids.postmaster
+  }
+
+  async stop(): Promise<void> {
+    await this.admin.end()
+    await this.#server.stop()
+  }
+
+  /** A clone of the template of that name, which `prepare` fills when it is first asked for. */
+  async clone(template: string, prepare: (main: pg.Client) => Promise<void>): Promise<Database> {
+    const source = `template_${template.replaceAll('-', '_')}`
+    if (!this.#templates.has(source)) {
+      await this.admin.query(`create database ${source}`)
+      const main = await this.#client(source)
+      await prepare(main)
+      await main.end()
+      this.#templates.add(source)
+    }
+    const name = `clone_${++this.#clones}`
+    await this.admin.query(`create database ${name} template ${source} ${await this.#strategy(source)}`)
+    const main = await this.#client(name)
+    return {
+      main,
+      connect: async () => {
+        const client = await this.#client(name)
+        const { rows } = await client.query('select pg_backend_pid() as pid')
+        return { client, pid: rows[0].pid }
+      },
+      close: async (sessions) => {
+        await Promise.all(sessions.map(({ client }) => client.end()))
+      },
+      drop: async () => {
+        await main.end()
+        await this.admin.query(`drop database ${name} with (force)`)
+      },
+    }
+  }
+
+  async forget(template: string): Promise<void> {
+    const source = `template_${template.replaceAll('-', '_')}`
+    if (this.#templates.delete(source)) await this.admin.query(`drop database ${source} with (force)`)
+  }
+
+  /** Small databases are cloned page by page through the log; of large ones the files are copied. */
+  async #strategy(source: string): Promise<string> {
+    const { rows } = await this.admin.query(
+      `select current_setting('server_version_num')::int >= 150000 and pg_database_size($1) > 32000000 as copy`,
+      [source],
+    )
+    return rows[0].copy ? 'strategy file_copy' : ''
+  }
+
+  async #client(database: string): Promise<pg.Client> {
+    const url = new URL(this.#server.url)
+    url.pathname = database
+    const client = new pg.Client(url.href)
+    // Should a scenario throw, the server stops under its open sessions; their end is not the news.
+    client.on('error', () => {})
+    await client.connect()
+    return client
+  }
+}
