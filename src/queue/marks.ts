@@ -5,15 +5,15 @@
  * transaction still open anywhere. So a claim starts from a mark: for each queue and priority, the first row of the batch
  * taken there last. Work that appears behind a mark (a transaction that committed late, a released job) is found by a
  * look from the beginning: every 250 ms, and at once after a short batch or a wake-up, but looks take no more than a
- * twentieth of the time, however slow somebody's long transaction makes them.
+ * thirtieth of the time, however slow somebody's long transaction makes them.
  *
- * Worst case for work behind a mark, on a worker that keeps asking: 250 ms, or 20 × the cost of a look up to 30 s. The cost
+ * Worst case for work behind a mark, on a worker that keeps asking: 250 ms, or 30 × the cost of a look up to 30 s. The cost
  * is the lower of the last two looks, so that one stall (a failover, a full pool) is not taken for the price of looking.
  */
 import type { ClaimedJob } from './job.ts'
 
 const LOOK_EVERY_MS = 250
-const LOOK_COST_FACTOR = 20
+const LOOK_COST_FACTOR = 30
 const LONGEST_WAIT_MS = 30_000
 const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 
@@ -39,7 +39,7 @@ export class Marks {
   // Looks take turns of their own: if one happened on every second claim, a shared turn would favour one queue for ever.
   #claims = 0
   #looks = 0
-  #lookCostsMs: [number, number] = [0, 0]
+  #lookCostsMs: [number, number] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
   #lookedAt = Number.NEGATIVE_INFINITY
   #hurry = true
 
