@@ -11,6 +11,8 @@ export interface Bench {
 
 export interface Sizes {
   readonly rounds: number
+  /** With and without a burden, where a bar is set: the machine's noise is larger than most of what is measured. */
+  readonly pairs: number
   /** Jobs claimed at once, in drain and held-snapshot. */
   readonly batches: readonly number[]
   /** Drain, steady and held-snapshot. */
@@ -28,6 +30,7 @@ export interface Sizes {
 
 export const FULL: Sizes = {
   rounds: 3,
+  pairs: 5,
   batches: [500, 100],
   jobs: 100_000,
   hotShareJobs: 30_000,
@@ -42,6 +45,7 @@ export const FULL: Sizes = {
 /** Proves that everything runs; its figures mean little. */
 export const QUICK: Sizes = {
   rounds: 1,
+  pairs: 1,
   batches: [100],
   jobs: 5_000,
   hotShareJobs: 5_000,

@@ -27,7 +27,10 @@ export async function heldSnapshotScenario(bench: Bench): Promise<void> {
     const inputs = makeInputs(jobs, 120)
     for (const batch of bench.sizes.batches) {
       const title = `held-snapshot, ${design.name}, batches of ${batch}`
-      const costs = await pairs(bench, title, (burdened) => drainUnderSnapshot(bench, design, inputs, batch, burdened))
+      const count = design === leasehold ? bench.sizes.pairs : bench.sizes.rounds
+      const costs = await pairs(bench, title, count, (burdened) =>
+        drainUnderSnapshot(bench, design, inputs, batch, burdened),
+      )
       const ratio = summary('held-snapshot', design.name, batch, jobs, costs)
       bench.results.ratios.push(ratio)
       if (design === leasehold) bench.results.atMost(`held-snapshot, batches of ${batch}`, ratio.ratio, 1.2)
@@ -102,7 +105,7 @@ async function drainBeside(
     await prepare(db)
     await fill(db, stored, QUEUE)
   }
-  const costs = await pairs(bench, scenario, async (burdened) => {
+  const costs = await pairs(bench, scenario, bench.sizes.pairs, async (burdened) => {
     const database = await bench.server.clone(burdened ? scenario : 'calm', burdened ? heavy : calm)
     const sessions = await Promise.all(Array.from({ length: CONNECTIONS }, database.connect))
     const workers = workersOn(leasehold, sessions)
@@ -137,11 +140,12 @@ async function costOf(
 async function pairs(
   bench: Bench,
   title: string,
+  count: number,
   run: (burdened: boolean) => Promise<Cost>,
 ): Promise<{ calm: Cost[]; burdened: Cost[] }> {
   const calm: Cost[] = []
   const burdened: Cost[] = []
-  for (let round = 0; round < bench.sizes.rounds; round++) {
+  for (let round = 0; round < count; round++) {
     for (const half of round % 2 === 0 ? [calm, burdened] : [burdened, calm]) half.push(await run(half === burdened))
     const micros = [calm[round]!.micros, burdened[round]!.micros].map((value) => value?.toFixed(1) ?? '?')
     bench.say(`${title}, pair ${round + 1}: ${micros[0]} and ${micros[1]} µs`)
