@@ -310,6 +310,7 @@ test('every error has its own code, its class as its name, and the codes are the
   const all = [
     new errors.InvalidOptionError('lease', 'it is negative'),
     new errors.LeaseLostError({ jobId: '17', generation: 3 }),
+    new errors.RolledBackError(),
     new errors.SchemaError('no such schema', { cause: 'x' }),
     new ValueNotStorableError('$', 'x'),
   ]
@@ -319,7 +320,7 @@ test('every error has its own code, its class as its name, and the codes are the
   )
   for (const error of all) assert.ok(error instanceof LeaseholdError && error.name === error.constructor.name)
   assert.match(all[1]?.message ?? '', /job 17 \(generation 3\).*Nothing was changed/)
-  assert.equal(all[2]?.cause, 'x')
+  assert.equal(all[3]?.cause, 'x')
 })
 
 // Any sequence of UTF-16 units: most of what Postgres refuses is in here.
