@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Lane, Row } from '../db/lane.ts'
 import { CLAIM, RENEW } from './claim.sql.ts'
 import { RELEASE_CLAIM } from './housekeeping.sql.ts'
-import type { ClaimedJob, ClaimId, JobId, Worker } from './job.ts'
+import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
 import { everySpot, type Spot } from './marks.ts'
 import { checkId, checkInteger, checkLease, checkText, idArray, numericArray } from './parameters.ts'
 
@@ -87,9 +87,9 @@ export async function renew(
 }
 
 /** Hands back whatever a claim took, when its reply was lost and nothing of it can have started. */
-export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<JobId[]> {
+export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<Lease[]> {
   const rows = await lane.run(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
-  return rows.map(([id]) => id as JobId)
+  return rows.map(([id, generation]) => ({ jobId: id as JobId, generation: Number(generation) }))
 }
 
 function toClaimedJob(row: Row): ClaimedJob {

@@ -123,7 +123,7 @@ with mine as materialized (
     where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
   )
 )
-select id from looked where id is not null`
+select id, lease_generation from looked where id is not null`
 
 // Jobs that nobody started in time.   $1 jobs at most
 export const EXPIRE = `-- job.expire
