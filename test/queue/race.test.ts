@@ -4,10 +4,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { CLAIM } from '../../src/queue/claim.sql.ts'
-import { claim, newClaimId, releaseClaim } from '../../src/queue/claim.ts'
+import { claim, newClaimId, releaseClaim, renew } from '../../src/queue/claim.ts'
 import { SWEEP } from '../../src/queue/housekeeping.sql.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
-import type { ClaimedJob } from '../../src/queue/job.ts'
+import type { ClaimedJob, ClaimId } from '../../src/queue/job.ts'
 import { everySpot } from '../../src/queue/marks.ts'
 import { CANCEL, REDRIVE } from '../../src/queue/operator.sql.ts'
 import { cancel, redrive } from '../../src/queue/operator.ts'
@@ -252,6 +252,9 @@ test('a completion in a transaction that rolls back leaves the job to its claim,
   await completeWithin(holder.lane, worker, job!)
   await db.clock.advance('31 s')
   assert.deepEqual((await sweep(lane)).jobs, [], 'locked')
+  const { rows } = await db.pool.query<{ id: ClaimId }>('select id from leasehold.claim')
+  const claims = rows.map((row) => row.id)
+  assert.deepEqual(await renew(lane, worker, claims, LEASE_MS), { held: [], lost: claims }, 'its time was up')
   await holder.client.query('rollback')
   await db.clock.advance('2 s')
   assert.equal((await sweep(lane)).jobs.length, 1)
