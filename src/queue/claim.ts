@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Lane, Row } from '../db/lane.ts'
-import { CLAIM, RENEW } from './claim.sql.ts'
-import { RELEASE_CLAIM } from './housekeeping.sql.ts'
+import { CLAIM, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
 import { everySpot, type Spot } from './marks.ts'
 import { checkId, checkInteger, checkLease, checkText, idArray, numericArray } from './parameters.ts'

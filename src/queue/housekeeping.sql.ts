@@ -86,45 +86,6 @@ select claim, id, lease_generation, next from judged
 union all
 select id, null, null, null from expired`
 
-// A whole claim handed back by its worker, without knowing what is in it: for a claim whose reply was lost. The jobs never
-// started, so nobody is to blame: attempt and place in the line are kept. One that was to be cancelled is.
-//   $1 claim id  $2 worker id
-export const RELEASE_CLAIM = `-- claim.release
-with mine as materialized (
-  select id, worker_id, job_ids from leasehold.claim where id = $1 and worker_id = $2 for update
-), looked as materialized (
-  select mine.id as claim, mine.worker_id, held.job_id, j.*
-  from mine
-  cross join lateral (select distinct unnest(mine.job_ids)) as held (job_id)
-  left join lateral (
-    select job.* from leasehold.job
-    where job.id = held.job_id and job.claim_id = mine.id
-    limit 1
-    for update skip locked
-  ) j on true
-), returned as (
-  update leasehold.job
-  set claim_id = null, claimed_at = null, attempts = attempts - 1
-  where id = any (array(select id from looked where id is not null and cancel_requested_at is null))
-), ended as (
-  delete from leasehold.job where id = any (array(select id from looked where cancel_requested_at is not null))
-), cancelled as (
-  insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
-    status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key,
-    idempotency_key, metadata, tags)
-  select id, leasehold.clock(), available_at, created_at, lease_generation, claimed_at, worker_id, 'cancelled', attempts,
-    max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key,
-    metadata, tags
-  from looked where cancel_requested_at is not null
-), closed as (
-  delete from leasehold.claim
-  where id = any (array(select id from mine)) and not exists (
-    select from looked
-    where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
-  )
-)
-select id, lease_generation from looked where id is not null`
-
 // Jobs that nobody started in time.   $1 jobs at most
 export const EXPIRE = `-- job.expire
 with ended as (

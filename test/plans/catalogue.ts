@@ -73,7 +73,7 @@ export const HOT: Record<string, Hot> = {
   CANCEL_REQUESTS: { sql: outcomeSql.CANCEL_REQUESTS, args: [IDS, GENERATIONS] },
   CANCEL: { sql: operatorSql.CANCEL, args: [IDS] },
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
-  RELEASE_CLAIM: { sql: housekeepingSql.RELEASE_CLAIM, args: ['1', WORKER] },
+  RELEASE_CLAIM: { sql: claimSql.RELEASE_CLAIM, args: ['1', WORKER] },
 }
 
 /** Statements that run now and then: their plans must hold for full tables, and need not for nearly empty ones. */
