@@ -1,0 +1,196 @@
+// A proxy in front of PostgreSQL that fails on command, as networks do.
+//
+// It sees bytes, not TLS: give it a URL without. Bytes are matched, not messages: the text of a statement is there when it
+// is parsed, and a prepared statement's name each time it is bound.
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+export interface FaultyProxy {
+  /** The same URL through the proxy. */
+  url(url: string): string
+  readonly port: number
+  /** How many are open, frozen ones included. */
+  readonly connections: number
+  /** Resets every open connection. */
+  cut(): void
+  /** Nothing passes any more, in either direction, and nobody is told: sockets stay open, and new ones are accepted. */
+  freeze(): void
+  /** What was held passes now, also the news that one side has gone in the meantime. */
+  thaw(): void
+  /** Resets each new connection at once. Those that are open stay. */
+  refuse(): void
+  accept(): void
+  /**
+   * The client of the next `times` messages that match never learns what became of them: the server has answered in
+   * full, so it has committed or failed, but the answer is dropped and the connection reset. Resolves when that has
+   * happened `times` times. The client must wait for each answer before its next message, as `pg` does by default.
+   */
+  cutReplies(pattern: RegExp | string, times?: number): Promise<void>
+  /** Cuts what is open. */
+  stop(): Promise<void>
+}
+
+interface ReplyFault {
+  matches(text: string): boolean
+  left: number
+  happened(): void
+}
+
+export async function startFaultyProxy(target: { host: string; port: number }): Promise<FaultyProxy> {
+  const links = new Set<Link>()
+  const faults: ReplyFault[] = []
+  let frozen = false
+  let refusing = false
+
+  // Half-open, so that one side may finish its sentence after the other has said goodbye.
+  const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
+    if (refusing) {
+      client.on('error', () => {}).resetAndDestroy()
+      return
+    }
+    const link = new Link(client, connect({ ...target, allowHalfOpen: true }), faults)
+    links.add(link)
+    link.ended.then(() => links.delete(link))
+    if (!frozen) link.thaw()
+  })
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const { port } = listener.address() as AddressInfo
+  const cut = () => {
+    for (const link of links) link.cut()
+  }
+
+  return {
+    port,
+    url(url) {
+      const through = new URL(url)
+      through.hostname = '127.0.0.1'
+      through.port = String(port)
+      return through.href
+    },
+    get connections() {
+      return links.size
+    },
+    cut,
+    freeze() {
+      frozen = true
+      for (const link of links) link.freeze()
+    },
+    thaw() {
+      frozen = false
+      for (const link of links) link.thaw()
+    },
+    refuse() {
+      refusing = true
+    },
+    accept() {
+      refusing = false
+    },
+    cutReplies(pattern, times = 1) {
+      const matches = (text: string) =>
+        typeof pattern === 'string' ? text.includes(pattern) : text.search(pattern) >= 0
+      return new Promise((resolve) => {
+        let missing = times
+        const happened = () => {
+          if (--missing === 0) resolve()
+        }
+        faults.push({ matches, left: times, happened })
+      })
+    },
+    async stop() {
+      refusing = true
+      cut()
+      await Promise.all([...links].map((link) => link.ended))
+      if (listener.listening) await once(listener.close(), 'close')
+    },
+  }
+}
+
+/** One client and its connection to the server. It begins frozen. */
+class Link {
+  readonly ended: Promise<unknown>
+  readonly #client: Socket
+  readonly #server: Socket
+  readonly #faults: ReplyFault[]
+  /** What the client has said since the server last spoke: a message may come in pieces. */
+  #unanswered = ''
+  #fault: ReplyFault | undefined
+  #withheld = Buffer.alloc(0)
+
+  constructor(client: Socket, server: Socket, faults: ReplyFault[]) {
+    this.#client = client
+    this.#server = server
+    this.#faults = faults
+    this.freeze()
+    client.on('data', (bytes) => this.#fromClient(bytes)).on('end', () => server.end())
+    server.on('data', (bytes) => this.#fromServer(bytes)).on('end', () => client.end())
+    this.ended = Promise.all([this.#follow(client, server), this.#follow(server, client)])
+  }
+
+  freeze(): void {
+    this.#client.pause() // Unread, so that the kernel holds the bytes and hides that a side has gone.
+    this.#server.pause()
+  }
+
+  thaw(): void {
+    this.#client.resume()
+    this.#server.resume()
+  }
+
+  cut(): void {
+    reset(this.#client)
+    reset(this.#server)
+  }
+
+  #fromClient(bytes: Buffer): void {
+    this.#server.write(bytes)
+    const faults = this.#faults.filter(({ left }) => left > 0)
+    if (faults.length === 0 || this.#fault) return
+    this.#unanswered += bytes.toString('latin1')
+    this.#fault = faults.find(({ matches }) => matches(this.#unanswered))
+    if (this.#fault) this.#fault.left--
+  }
+
+  #fromServer(bytes: Buffer): void {
+    this.#unanswered = ''
+    const fault = this.#fault
+    if (!fault) {
+      this.#client.write(bytes)
+      return
+    }
+    this.#withheld = Buffer.concat([this.#withheld, bytes])
+    if (!answersInFull(this.#withheld)) return
+    this.#fault = undefined
+    this.cut()
+    fault.happened()
+  }
+
+  /** When one side is gone, so is the other, in the same manner. */
+  #follow(socket: Socket, other: Socket): Promise<void> {
+    socket.setNoDelay(true).on('error', () => {})
+    return new Promise((resolve) => {
+      socket.once('close', (failed) => {
+        if (failed) reset(other)
+        else other.destroySoon()
+        if (this.#fault) this.#fault.left++ // Nothing was answered, so the fault is still to come.
+        this.#fault = undefined
+        resolve()
+      })
+    })
+  }
+}
+
+function reset(socket: Socket): void {
+  if (socket.connecting) socket.destroy()
+  else socket.resetAndDestroy()
+}
+
+/**
+ * Whether there is a ReadyForQuery among these messages, each one a letter and a length that counts itself. The first
+ * bytes of an answer prove nothing: they may be a notification, or rows of a statement that is yet to commit.
+ */
+function answersInFull(messages: Buffer): boolean {
+  for (let at = 0; at + 5 <= messages.length; at += 1 + messages.readUInt32BE(at + 1))
+    if (messages.toString('latin1', at, at + 1) === 'Z') return true
+  return false
+}
