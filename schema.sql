@@ -8,6 +8,7 @@ create sequence leasehold.job_id as bigint;
 
 create table leasehold.archive (
   id bigint not null,
+  forget_at timestamp with time zone not null default (leasehold.clock() + '7 days'::interval),
   finished_at timestamp with time zone not null,
   available_at timestamp with time zone not null,
   created_at timestamp with time zone not null,
@@ -30,8 +31,14 @@ create table leasehold.archive (
   result jsonb,
   constraint archive_holds_finished_jobs CHECK ((status = ANY (ARRAY['completed'::leasehold.job_status, 'cancelled'::leasehold.job_status]))),
   constraint completed_means_it_was_claimed CHECK (((status <> 'completed'::leasehold.job_status) OR ((claimed_at IS NOT NULL) AND (lease_generation > 0)))),
-  constraint archive_pkey PRIMARY KEY (id, finished_at)
-) partition by RANGE (finished_at);
+  constraint archive_pkey PRIMARY KEY (id, forget_at)
+) partition by RANGE (forget_at);
+
+create table leasehold.busy (
+  queue text not null,
+  until timestamp with time zone not null,
+  constraint busy_pkey PRIMARY KEY (queue)
+) with (fillfactor=50, vacuum_truncate=off);
 
 create table leasehold.claim (
   id bigint not null,
@@ -72,6 +79,12 @@ create table leasehold.dead_letter (
   constraint dead_letter_reason CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'fatal'::text, 'invalid_input'::text, 'lease_expired'::text, 'expired'::text]))),
   constraint dead_letter_pkey PRIMARY KEY (id)
 ) with (vacuum_truncate=off);
+
+create table leasehold.duty (
+  name text not null,
+  next_at timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone,
+  constraint duty_pkey PRIMARY KEY (name)
+) with (fillfactor=50, vacuum_truncate=off);
 
 create table leasehold.idempotency_key (
   queue text not null,
@@ -170,7 +183,7 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, worker_label text, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[], from_at timestamp with time zone[], from_id bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0)
- RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, payload_version smallint, partition_key text, metadata jsonb, tags text[])
+ RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, payload_version smallint, partition_key text, metadata jsonb, tags json)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET "DateStyle" TO 'ISO'
@@ -238,7 +251,7 @@ begin
     )
     -- Times as text, to the microsecond, the same whatever the session's date style: they come back as marks.
     select c.id, c.lease_generation, c.attempts, c.max_attempts, c.queue, c.kind, c.payload, c.priority,
-      c.available_at::text, c.created_at::text, c.payload_version, c.partition_key, c.metadata, c.tags
+      c.available_at::text, c.created_at::text, c.payload_version, c.partition_key, c.metadata, array_to_json(c.tags)
     from claimed c order by c.priority, c.available_at, c.id;
 end
 $function$
@@ -251,7 +264,7 @@ CREATE OR REPLACE FUNCTION leasehold.clock()
 RETURN statement_timestamp()
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.drop_partitions(keep interval)
+CREATE OR REPLACE FUNCTION leasehold.drop_partitions(keep_attempts interval)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -269,7 +282,8 @@ begin
     select c.relname into partition
     from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = format('"leasehold".%I', parent)::regclass and c.relname ~ '_\d{8}$'
-      and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' <= "leasehold".clock() - keep
+      and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' 
+        <= "leasehold".clock() - case parent when 'archive' then interval '0' else keep_attempts end
     order by c.relname limit 1;
     continue when partition is null;
     if parent = 'archive' then
@@ -360,6 +374,9 @@ begin
     case when options ? 'tags' then array(select jsonb_array_elements_text(options -> 'tags')) end
   );
   outcome := 'created';
+  if not options ?| array['available_at', 'delay'] then
+    perform "leasehold".wake(array[to_queue]);
+  end if;
 end
 $function$
 ;
@@ -387,6 +404,21 @@ CREATE OR REPLACE FUNCTION leasehold.input_hash(payload jsonb)
 RETURN sha256(convert_to((payload)::text, 'UTF8'::name))
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.listen()
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  topic text;
+begin
+  foreach topic in array array['wake', 'cancel'] loop
+    execute format('listen %I', replace('"leasehold".', '"', '') || topic);
+  end loop;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.make_partitions(days_ahead integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -403,7 +435,9 @@ declare
 begin
   foreach parent in array array['archive', 'job_attempt'] loop
     for day in select d::date from generate_series(
-      ("leasehold".clock() at time zone 'UTC')::date, ("leasehold".clock() at time zone 'UTC')::date + days_ahead, interval '1 day') d
+      ("leasehold".clock() at time zone 'UTC')::date,
+      ("leasehold".clock() at time zone 'UTC')::date + case parent when 'archive' then days_ahead else least(days_ahead, 7) end,
+      interval '1 day') d
     loop
       partition := parent || '_' || to_char(day, 'YYYYMMDD');
       continue when to_regclass(format('"leasehold".%I', partition)) is not null;
@@ -456,6 +490,36 @@ begin
     select '', n::text, -n, '0', convert_to(wide, 'UTF8') from generate_series(1, 1024) n;
     delete from "leasehold".idempotency_key where job_id < 0;
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.tell(topic text, message text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform pg_notify(replace('"leasehold".', '"', '') || topic, message);
+  return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.wake(queues text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  name text;
+begin
+  foreach name in array queues loop
+    if (select b.until > "leasehold".clock() from "leasehold".busy b where b.queue = name) is not true then
+      perform "leasehold".tell('wake', name);
+    end if;
+  end loop;
+  return true;
 end
 $function$
 ;

@@ -4,7 +4,7 @@
 -- changes, so that every claim is a heap-only update (decisions/0001). What follows from it:
 --   job              unfinished work only; a finished row leaves
 --   claim            one row per claim call: who, until when, which jobs; the lease belongs to the claim
---   archive          completed and cancelled jobs, one partition a day
+--   archive          completed and cancelled jobs, one partition for each day on which they are forgotten
 --   dead_letter      jobs that need a person
 --   job_attempt      attempts that did not succeed, one partition a day
 --   idempotency_key  immutable: written with the job, deleted some time after the job has finished
@@ -90,9 +90,11 @@ create index claim_to_sweep on leasehold.claim (expires_at);
 -- Who else died with this worker.
 create index claim_by_worker on leasehold.claim (worker_id);
 
--- A completed row is the record of its successful attempt; there is no other.
+-- A completed row is the record of its successful attempt; there is no other. Each row knows when it may be forgotten, so
+-- every kind is kept as long as it asks to be, and forgetting is still dropping a table (decisions/0012).
 create table leasehold.archive (
   id               bigint not null,
+  forget_at        timestamptz not null default (leasehold.clock() + interval '7 days'),
   finished_at      timestamptz not null,
   available_at     timestamptz not null,
   created_at       timestamptz not null,
@@ -113,12 +115,14 @@ create table leasehold.archive (
   metadata         jsonb,
   tags             text[],
   result           jsonb,
-  constraint archive_pkey primary key (id, finished_at),
+  constraint archive_pkey primary key (id, forget_at),
   constraint archive_holds_finished_jobs check (status in ('completed', 'cancelled')),
   constraint completed_means_it_was_claimed check (status <> 'completed' or (claimed_at is not null and lease_generation > 0))
-) partition by range (finished_at);
+) partition by range (forget_at);
 
 create table leasehold.archive_default partition of leasehold.archive default;
+
+create index archive_default_to_forget on leasehold.archive_default (forget_at);
 
 create table leasehold.dead_letter (
   id               bigint not null,
@@ -218,7 +222,7 @@ create function leasehold.claim(
 ) returns table (
   id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
   priority smallint, available_at text, created_at text, payload_version smallint, partition_key text, metadata jsonb,
-  tags text[]
+  tags json
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -287,7 +291,7 @@ begin
     )
     -- Times as text, to the microsecond, the same whatever the session's date style: they come back as marks.
     select c.id, c.lease_generation, c.attempts, c.max_attempts, c.queue, c.kind, c.payload, c.priority,
-      c.available_at::text, c.created_at::text, c.payload_version, c.partition_key, c.metadata, c.tags
+      c.available_at::text, c.created_at::text, c.payload_version, c.partition_key, c.metadata, array_to_json(c.tags)
     from claimed c order by c.priority, c.available_at, c.id;
 end
 $$;

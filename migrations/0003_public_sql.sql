@@ -76,6 +76,9 @@ begin
     case when options ? 'tags' then array(select jsonb_array_elements_text(options -> 'tags')) end
   );
   outcome := 'created';
+  if not options ?| array['available_at', 'delay'] then
+    perform leasehold.wake(array[to_queue]);
+  end if;
 end
 $$;
 

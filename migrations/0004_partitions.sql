@@ -1,6 +1,7 @@
 -- serves code from: 1
 --
--- One partition a day, by UTC, made ahead. Rows of a day that has none (a clock that jumped, a housekeeper that slept)
+-- One partition a day, by UTC, made ahead: of the archive by the day on which a row is forgotten, of attempts by the day on
+-- which they ended. Rows of a day that has none (a clock that jumped, a housekeeper that slept)
 -- go to the default partition and are pruned there row by row. Both functions give up after a short wait for a lock and
 -- are called again: dropping a partition waits behind every reader, and meanwhile every insert would wait behind it.
 
@@ -19,7 +20,9 @@ declare
 begin
   foreach parent in array array['archive', 'job_attempt'] loop
     for day in select d::date from generate_series(
-      (leasehold.clock() at time zone 'UTC')::date, (leasehold.clock() at time zone 'UTC')::date + days_ahead, interval '1 day') d
+      (leasehold.clock() at time zone 'UTC')::date,
+      (leasehold.clock() at time zone 'UTC')::date + case parent when 'archive' then days_ahead else least(days_ahead, 7) end,
+      interval '1 day') d
     loop
       partition := parent || '_' || to_char(day, 'YYYYMMDD');
       continue when to_regclass(format('leasehold.%I', partition)) is not null;
@@ -40,9 +43,9 @@ begin
 end
 $$;
 
--- At most one partition of each table a call, oldest first: a clock that is wrong for a minute must not cost the archive.
+-- Archived rows say themselves when they are to be forgotten; attempts are, after keep_attempts. At most one partition of each table a call, oldest first: a clock that is wrong for a minute must not cost the archive.
 -- A day stays while an idempotency key has to be kept for one of its jobs: the archive is how prune knows when it finished.
-create function leasehold.drop_partitions(keep interval) returns integer
+create function leasehold.drop_partitions(keep_attempts interval) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set datestyle = 'ISO'
@@ -59,7 +62,8 @@ begin
     select c.relname into partition
     from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = format('leasehold.%I', parent)::regclass and c.relname ~ '_\d{8}$'
-      and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' <= leasehold.clock() - keep
+      and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' 
+        <= leasehold.clock() - case parent when 'archive' then interval '0' else keep_attempts end
     order by c.relname limit 1;
     continue when partition is null;
     if parent = 'archive' then

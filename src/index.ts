@@ -1,2 +1,35 @@
-export * from './core/errors.ts'
-export { checkSchema, type MigrateOptions, migrate, migrationSql } from './db/migrate.ts'
+export type { Duration } from './core/duration.ts'
+export {
+  CancelRequestedError,
+  DeadlineError,
+  type ErrorCode,
+  type InputIssue,
+  InvalidInputError,
+  InvalidOptionError,
+  JobNotFoundError,
+  LeaseholdError,
+  LeaseLostError,
+  RolledBackError,
+  SchemaError,
+  StoppingError,
+  TimedOutError,
+  ValueNotStorableError,
+} from './core/errors.ts'
+export { type Kind, type KindOptions, kind } from './core/kind.ts'
+export type { Log, LogEntry } from './core/log.ts'
+export { Cancel, Fatal, RetryAfter, Snooze } from './core/steering.ts'
+export type { ConnectionOptions } from './db/connection.ts'
+export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
+export { withTransaction } from './db/transaction.ts'
+export type { JobSnapshot, ListOptions } from './inspect/jobs.ts'
+export { type EnqueueOptions, type Finished, Leasehold, type ManyOptions, type RedriveFilter } from './leasehold.ts'
+export type { Enqueued } from './queue/enqueue.ts'
+export type { JobId, Status } from './queue/job.ts'
+export type { CancelOutcome } from './queue/operator.ts'
+export type { WorkerEvents } from './worker/events.ts'
+export { type HandleOptions, type Handler, handle } from './worker/handler.ts'
+export type { Job } from './worker/job.ts'
+export type { ClaimOptions, ManualJob } from './worker/manual.ts'
+export type { WorkerOptions } from './worker/options.ts'
+export type { Tally } from './worker/tell-outcome.ts'
+export type { Worker } from './worker/worker.ts'

@@ -1,5 +1,17 @@
 /** Every code a Leasehold error can carry. Codes are API and never change; the documentation is compared with this list. */
-export const ERROR_CODES = ['INVALID_OPTION', 'LEASE_LOST', 'ROLLED_BACK', 'SCHEMA', 'VALUE_NOT_STORABLE'] as const
+export const ERROR_CODES = [
+  'CANCEL_REQUESTED',
+  'DEADLINE',
+  'INVALID_INPUT',
+  'INVALID_OPTION',
+  'JOB_NOT_FOUND',
+  'LEASE_LOST',
+  'ROLLED_BACK',
+  'SCHEMA',
+  'STOPPING',
+  'TIMED_OUT',
+  'VALUE_NOT_STORABLE',
+] as const
 
 export type ErrorCode = (typeof ERROR_CODES)[number]
 
@@ -10,6 +22,36 @@ export abstract class LeaseholdError extends Error {
   abstract override readonly name: string
 }
 
+/** Thrown when the server did not answer in time. Whether it did what was asked is not known. */
+export class DeadlineError extends LeaseholdError {
+  readonly code = 'DEADLINE'
+  override readonly name = 'DeadlineError'
+
+  constructor(what: string, ms: number) {
+    super(`${what} did not end within ${ms} ms.`)
+  }
+}
+
+/** Where an input does not fit its kind. */
+export interface InputIssue {
+  /** Dotted, such as `order.id`; empty for the whole input. */
+  readonly path: string
+  readonly message: string
+}
+
+/** Thrown when an input does not fit the schema of its kind. Nothing was enqueued. */
+export class InvalidInputError extends LeaseholdError {
+  readonly code = 'INVALID_INPUT'
+  override readonly name = 'InvalidInputError'
+  readonly issues: readonly InputIssue[]
+
+  constructor(kind: string, issues: readonly InputIssue[]) {
+    const list = issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ')
+    super(`The input does not fit the schema of ${kind}. ${list}`)
+    this.issues = issues
+  }
+}
+
 /** Thrown when an option has a value that cannot be used. Nothing was changed. */
 export class InvalidOptionError extends LeaseholdError {
   readonly code = 'INVALID_OPTION'
@@ -17,8 +59,18 @@ export class InvalidOptionError extends LeaseholdError {
   readonly option: string
 
   constructor(option: string, reason: string, options?: ErrorOptions) {
-    super(`The option ${option} cannot be used: ${reason}.`, options)
+    super(`The option ${option} cannot be used: ${reason}${reason.endsWith('?') ? '' : '.'}`, options)
     this.option = option
+  }
+}
+
+/** Thrown when a job is asked about that is not there: it never was, or its kind keeps nothing. */
+export class JobNotFoundError extends LeaseholdError {
+  readonly code = 'JOB_NOT_FOUND'
+  override readonly name = 'JobNotFoundError'
+
+  constructor(jobId: string) {
+    super(`There is no job ${jobId}: it never was, its time to be kept is over, or its kind keeps nothing.`)
   }
 }
 
@@ -45,8 +97,10 @@ export class RolledBackError extends LeaseholdError {
   readonly code = 'ROLLED_BACK'
   override readonly name = 'RolledBackError'
 
-  constructor() {
-    super('The transaction was rolled back: a statement in it had failed, and its error was caught and dropped.')
+  constructor(message?: string) {
+    super(
+      message ?? 'The transaction was rolled back: a statement in it had failed, and its error was caught and dropped.',
+    )
   }
 }
 
@@ -69,5 +123,35 @@ export class ValueNotStorableError extends LeaseholdError {
     super(`The value at ${path} cannot be stored: ${reason}.`, options)
     this.path = path
     this.reason = reason
+  }
+}
+
+/** Why a handler's signal was aborted: somebody cancelled the job. */
+export class CancelRequestedError extends LeaseholdError {
+  readonly code = 'CANCEL_REQUESTED'
+  override readonly name = 'CancelRequestedError'
+
+  constructor(jobId: string) {
+    super(`Job ${jobId} is to be cancelled. Stop and throw; what you throw does not matter.`)
+  }
+}
+
+/** Why a handler's signal was aborted: the worker stops, and its time to do so is over. The job is released. */
+export class StoppingError extends LeaseholdError {
+  readonly code = 'STOPPING'
+  override readonly name = 'StoppingError'
+
+  constructor() {
+    super('The worker is stopping. The job goes back to the queue, and its attempt is not spent.')
+  }
+}
+
+/** Why a handler's signal was aborted, or why waiting ended: it took longer than it may. */
+export class TimedOutError extends LeaseholdError {
+  readonly code = 'TIMED_OUT'
+  override readonly name = 'TimedOutError'
+
+  constructor(what: string, ms: number) {
+    super(`${what} took longer than ${ms} ms.`)
   }
 }

@@ -10,6 +10,24 @@ update leasehold.claim set expires_at = leasehold.clock() + $3 * interval '1 ms'
 where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2 and not swept
 returning id, expires_at`
 
+// Claims whose every job has its outcome. The sweep would remove them when their leases end; this keeps the ledger short,
+// and tells it who was surely alone.
+export const CLOSE = `-- claim.close
+delete from leasehold.claim where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2`
+
+// Whether suspects wait: a look, so that a worker clears its desk only when it has to.   $1 queues  $2 kinds
+export const SUSPECTS_WAIT = `-- job.suspects_wait
+select true
+from unnest((select $1::text[])) as i (queue)
+cross join lateral (
+  select from leasehold.job
+  where job.queue = i.queue and not job.blocked and job.crashes > 0 and job.available_at <= leasehold.clock()
+    and job.claim_id is null and job.kind = any ((select $2::text[])::text[])
+    and (job.expires_at is null or job.expires_at > leasehold.clock())
+  limit 1
+) j
+limit 1`
+
 // A whole claim handed back by its worker, without knowing what is in it: for a claim whose reply was lost. The jobs never
 // started, so nobody is to blame: attempt and place in the line are kept. One that was to be cancelled is.
 //   $1 claim id  $2 worker id

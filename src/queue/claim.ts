@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { checkInteger, checkText } from '../core/check.ts'
 import type { Lane, Row } from '../db/lane.ts'
-import { CLAIM, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
+import { CLAIM, CLOSE, RELEASE_CLAIM, RENEW, SUSPECTS_WAIT } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
 import { everySpot, type Spot } from './marks.ts'
-import { checkId, checkInteger, checkLease, checkText, idArray, numericArray } from './parameters.ts'
+import { checkId, checkLease, idArray, numericArray } from './parameters.ts'
 
 /** A claim is swept in one statement, which must stay short. */
 export const MAX_CLAIM = 1_000
@@ -49,6 +50,11 @@ export async function claimSuspects(
   return jobs.length > 0 ? jobs : second()
 }
 
+/** Whether there is anything for `claimSuspects` to claim. */
+export async function suspectsWait(lane: Lane, queues: readonly string[], kinds: readonly string[]): Promise<boolean> {
+  return (await lane.run(SUSPECTS_WAIT, [queues, kinds])).length > 0
+}
+
 async function claimWithCrashes(
   lane: Lane,
   request: ClaimRequest,
@@ -83,6 +89,11 @@ export async function renew(
   const rows = await lane.run(RENEW, [idArray('claimIds', claimIds), worker.id, checkLease(leaseMs)])
   const renewed = new Set(rows.map(([id]) => id))
   return { held: claimIds.filter((id) => renewed.has(id)), lost: claimIds.filter((id) => !renewed.has(id)) }
+}
+
+/** Forgets claims of which every job has its outcome. */
+export async function closeClaims(lane: Lane, worker: Worker, claimIds: readonly ClaimId[]): Promise<void> {
+  await lane.run(CLOSE, [idArray('claimIds', claimIds), worker.id])
 }
 
 /** Hands back whatever a claim took, when its reply was lost and nothing of it can have started. */

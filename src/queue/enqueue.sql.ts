@@ -2,19 +2,24 @@
 // the batch, custom plan or generic, and always probes by index (decisions/0004).
 
 // Columns that few jobs use travel in one jsonb, `more`, null for most: fifteen arrays would cost more than the insert.
+// Workers that wait are woken once per queue; the scalar subquery runs once, whatever the batch.
 export const ENQUEUE = `-- job.enqueue
-insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, payload_version,
-  expires_at, queue, kind, payload, partition_key, metadata, tags)
-select
-  coalesce((i.more ->> 'available_at')::timestamptz, leasehold.clock() + i.delay_ms * interval '1 ms'),
-  leasehold.clock(), i.max_attempts, i.priority, i.bucket, coalesce((i.more ->> 'payload_version')::smallint, 1),
-  (i.more ->> 'expires_at')::timestamptz, i.queue, i.kind, i.payload::jsonb, i.more ->> 'partition_key',
-  i.more -> 'metadata',
-  case when i.more ? 'tags' then array(select jsonb_array_elements_text(i.more -> 'tags')) end
-from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::smallint[]),
-  (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]))
-  as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more)
-returning id`
+with added as (
+  insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, payload_version,
+    expires_at, queue, kind, payload, partition_key, metadata, tags)
+  select
+    coalesce((i.more ->> 'available_at')::timestamptz, leasehold.clock() + i.delay_ms * interval '1 ms'),
+    leasehold.clock(), i.max_attempts, i.priority, i.bucket, coalesce((i.more ->> 'payload_version')::smallint, 1),
+    (i.more ->> 'expires_at')::timestamptz, i.queue, i.kind, i.payload::jsonb, i.more ->> 'partition_key',
+    i.more -> 'metadata',
+    case when i.more ? 'tags' then array(select jsonb_array_elements_text(i.more -> 'tags')) end
+  from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::smallint[]),
+    (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]))
+    as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more)
+  returning id, queue, available_at
+)
+select id, (select leasehold.wake(array(select distinct queue from added where available_at <= leasehold.clock())))
+from added`
 
 // The unique index decides between racing enqueues: the second waits for the first transaction to end. DO NOTHING locks
 // no existing row, so an enqueue never holds up the completion of the job it duplicates. Keys are inserted in one order,
@@ -40,8 +45,11 @@ with input as materialized (
     (more ->> 'expires_at')::timestamptz, queue, kind, payload::jsonb, more ->> 'partition_key', key,
     more -> 'metadata', case when more ? 'tags' then array(select jsonb_array_elements_text(more -> 'tags')) end
   from input where key is null or id in (select job_id from kept)
+  returning queue, available_at
 )
-select position, case when key is null or id in (select job_id from kept) then id end from input`
+select position, case when key is null or id in (select job_id from kept) then id end,
+  (select leasehold.wake(array(select distinct queue from added where available_at <= leasehold.clock())))
+from input`
 
 // A statement of its own, hence a new snapshot: it sees the row for which ENQUEUE_KEYED waited.
 export const FIND_KEYED = `-- job.find_keyed

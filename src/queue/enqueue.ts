@@ -1,10 +1,11 @@
 import { anyBucket, bucketOf } from '../core/bucket.ts'
+import { checkDate, checkInteger, checkMilliseconds, checkText } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
 import { ENQUEUE, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
 import type { JobId } from './job.ts'
-import { checkDate, checkInteger, checkMilliseconds, checkText, numericArray } from './parameters.ts'
+import { numericArray } from './parameters.ts'
 
 export const MAX_BATCH = 10_000
 const KEEP_KEY_MS = 24 * 3_600_000

@@ -143,20 +143,21 @@ with looked as materialized (
 )
 select (select count(*) from pruned), (select count(*) from looked), (select max(job_id) from looked)`
 
-// Only the default partitions are pruned row by row; the others are dropped whole.   $1 age in ms  $2 rows at most
+// Only the default partitions are pruned row by row; the others are dropped whole.   $1 rows at most
 export const PRUNE_DEFAULT_ARCHIVE = `-- archive.prune_default
 delete from leasehold.archive_default
 where id = any (array(
   select id from leasehold.archive_default a
-  where finished_at <= leasehold.clock() - $1 * interval '1 ms' and (
+  where forget_at <= leasehold.clock() and (
     select true from leasehold.idempotency_key k
     where k.queue = a.queue and k.key = a.idempotency_key and k.job_id = a.id
       and a.finished_at > leasehold.clock() - k.keep_for
   ) is null
-  limit $2
-)) and finished_at <= leasehold.clock() - $1 * interval '1 ms'
+  limit $1
+)) and forget_at <= leasehold.clock()
 returning id`
 
+// $1 age in ms  $2 rows at most
 export const PRUNE_DEFAULT_ATTEMPTS = `-- job_attempt.prune_default
 delete from leasehold.job_attempt_default
 where job_id = any (array(

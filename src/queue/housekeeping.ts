@@ -1,4 +1,5 @@
 /** Duties that keep the tables in order. Each is one bounded statement, safe to run by several workers at once. */
+import { checkInteger, checkMilliseconds } from '../core/check.ts'
 import type { Lane } from '../db/lane.ts'
 import {
   DROP_PARTITIONS,
@@ -11,7 +12,7 @@ import {
   SWEEP,
 } from './housekeeping.sql.ts'
 import type { JobId, Lease } from './job.ts'
-import { checkId, checkInteger, checkMilliseconds } from './parameters.ts'
+import { checkId } from './parameters.ts'
 
 // A statement that takes longer than somebody's timeout would be tried again for ever.
 const JOBS_PER_SWEEP = 20_000
@@ -64,13 +65,12 @@ export async function makePartitions(lane: Lane, daysAhead = 7): Promise<number>
   return Number((await lane.run(MAKE_PARTITIONS, [checkInteger('daysAhead', daysAhead, 0, 366)]))[0]![0])
 }
 
-/** Forgets finished jobs and attempts older than `ageMs`: drops whole days, and rows that fell into no day. */
-export async function pruneHistory(lane: Lane, ageMs: number, limit = 10_000): Promise<number> {
-  const age = checkMilliseconds('ageMs', ageMs)
-  const rows = [age, checkLimit(limit)]
+/** Forgets finished jobs past their time and attempts older than `attemptsMs`: whole days, and rows that fell into none. */
+export async function pruneHistory(lane: Lane, attemptsMs: number, limit = 10_000): Promise<number> {
+  const age = checkMilliseconds('attemptsMs', attemptsMs)
   const dropped = Number((await lane.run(DROP_PARTITIONS, [age]))[0]![0])
-  const finished = await lane.run(PRUNE_DEFAULT_ARCHIVE, rows)
-  const attempts = await lane.run(PRUNE_DEFAULT_ATTEMPTS, rows)
+  const finished = await lane.run(PRUNE_DEFAULT_ARCHIVE, [checkLimit(limit)])
+  const attempts = await lane.run(PRUNE_DEFAULT_ATTEMPTS, [age, limit])
   return dropped + finished.length + attempts.length
 }
 

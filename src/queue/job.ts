@@ -34,7 +34,7 @@ export interface ClaimedJob extends Lease {
   readonly availableAt: string
   readonly createdAt: string
   readonly partitionKey: string | null
-  /** JSON text. */
+  /** JSON text, as are the tags. */
   readonly metadata: string | null
   readonly tags: string | null
 }

@@ -51,7 +51,7 @@ export class Marks {
 
   /** The spots of the next claim, most urgent priority first; queues take turns at being first. */
   next(): { spots: readonly Spot[]; fromStart: boolean } {
-    const fromStart = this.#lookIsDue()
+    const fromStart = this.lookIsDue()
     const turn = fromStart ? this.#looks++ : this.#claims++
     // From now on, so that a look that fails is not tried again and again.
     if (fromStart) this.#lookedAt = this.#now()
@@ -83,7 +83,8 @@ export class Marks {
     this.#hurry = true
   }
 
-  #lookIsDue(): boolean {
+  /** Whether the next claim will be a look from the beginning. */
+  lookIsDue(): boolean {
     if (this.#marks.size === 0) return true
     const cost = Math.min(LOOK_COST_FACTOR * Math.min(...this.#lookCostsMs), LONGEST_WAIT_MS)
     const wait = Math.max(this.#hurry ? 0 : LOOK_EVERY_MS, cost)

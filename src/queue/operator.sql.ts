@@ -1,7 +1,7 @@
 // What a person, or code acting for one, does to jobs it holds no lease on.
 
 // Pending: cancelled now. Processing: the request is noted on the row, the worker sees it and aborts the handler; the
-// outcome stays the worker's to record. Locked by somebody: busy, ask again.
+// outcome stays the worker's to record. It is told at once if it listens. Locked by somebody: busy, ask again.
 export const CANCEL = `-- job.cancel
 with looked as materialized (
   select i.id as asked, j.*
@@ -23,7 +23,7 @@ with looked as materialized (
   from looked where id is not null and claim_id is null
 )
 select asked, case
-  when claim_id is not null then 'requested'
+  when claim_id is not null then case when leasehold.tell('cancel', asked::text) then 'requested' end
   when id is not null then 'cancelled'
   else coalesce((select 'busy' from leasehold.job j where j.id = asked), 'not_found')
 end
@@ -48,7 +48,7 @@ select id, leasehold.clock(), created_at, lease_generation, max_attempts,
   case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket, payload_version,
   blocked, queue, kind, payload, partition_key, idempotency_key, metadata, tags
 from revived
-returning id`
+returning id, (select leasehold.wake(array(select distinct queue from revived)))`
 
 // The oldest dead letters of a queue.   $1 queue  $2 kind or null  $3 reason or null  $4 at most
 export const FIND_DEAD_LETTERS = `-- dead_letter.find

@@ -1,7 +1,8 @@
+import { checkInteger } from '../core/check.ts'
 import type { Lane } from '../db/lane.ts'
 import type { JobId } from './job.ts'
 import { CANCEL, FIND_DEAD_LETTERS, REDRIVE } from './operator.sql.ts'
-import { checkInteger, idArray } from './parameters.ts'
+import { idArray } from './parameters.ts'
 
 /** cancelled: it was pending. requested: it runs, and its worker will abort it. busy: locked this moment, ask again. */
 export type CancelOutcome = 'cancelled' | 'requested' | 'busy' | 'not_found'

@@ -8,12 +8,12 @@
 // possible between batches.
 
 // Only what was not completed comes back: refused, or busy when the row is still ours but locked.
-//   $1 ids  $2 generations  $3 results  $4 keep in the archive?  $5 worker id
+//   $1 ids  $2 generations  $3 results  $4 keep in the archive for so many ms, null: not at all  $5 worker id
 export const COMPLETE = `-- job.complete
 with looked as materialized (
-  select i.id as asked, i.generation, i.result, i.keep, j.*
-  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[]), (select $4::boolean[]))
-    as i (id, generation, result, keep)
+  select i.id as asked, i.generation, i.result, i.keep_ms, j.*
+  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[]), (select $4::float8[]))
+    as i (id, generation, result, keep_ms)
   left join lateral (
     select job.* from leasehold.job
     where job.id = i.id and job.lease_generation = i.generation and job.claim_id is not null
@@ -23,13 +23,13 @@ with looked as materialized (
 ), ended as (
   delete from leasehold.job where id = any (array(select id from looked where id is not null))
 ), archived as (
-  insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
-    status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key,
-    idempotency_key, metadata, tags, result)
-  select id, leasehold.clock(), available_at, created_at, lease_generation, claimed_at, $5::uuid, 'completed', attempts,
+  insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claimed_at,
+    claimed_by, status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload,
+    partition_key, idempotency_key, metadata, tags, result)
+  select id, leasehold.clock() + coalesce(keep_ms, 0) * interval '1 ms', leasehold.clock(), available_at, created_at, lease_generation, claimed_at, $5::uuid, 'completed', attempts,
     max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key,
     metadata, tags, result::jsonb
-  from looked where id is not null and (keep or idempotency_key is not null)
+  from looked where id is not null and (keep_ms is not null or idempotency_key is not null)
 )
 select asked, generation, coalesce((
   select true from leasehold.job j

@@ -1,14 +1,19 @@
+import { checkInteger } from '../core/check.ts'
+import { CENTURY_MS } from '../core/duration.ts'
 import { InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { describeError, encodeSafely } from '../core/storable.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease, Worker } from './job.ts'
 import { BE_IN_A_TRANSACTION, CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
-import { CENTURY_MS, checkId, checkInteger, idArray, numericArray } from './parameters.ts'
+import { checkId, idArray, numericArray } from './parameters.ts'
+
+/** How long a finished job is kept when nobody says otherwise; the default of leasehold.archive.forget_at, too. */
+export const KEEP_MS = 7 * 86_400_000
 
 export interface Completion extends Lease {
   readonly result?: unknown
-  /** Keep the finished job in the archive. A job with an idempotency key always is. Default: true. */
-  readonly keep?: boolean
+  /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
+  readonly keepMs?: number | false
 }
 
 /** What was not written. refused: the lease is gone. busy: still ours, but locked by somebody this moment; send it again. */
@@ -23,7 +28,7 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
   const rows = await lane.run(COMPLETE, [
     ...fences(first),
     first.map((item) => (item.result === undefined ? null : encodeSafely(item.result))),
-    first.map((item) => item.keep ?? true),
+    numericArray(first.map((item) => (item.keepMs === false ? 'null' : safeDelay(item.keepMs ?? KEEP_MS)))),
     worker.id,
   ])
   return notWritten(rows, repeated)

@@ -2,10 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
-import * as errors from '../../src/core/errors.ts'
+import { LeaseholdError, ValueNotStorableError } from '../../src/core/errors.ts'
 import { describeError, encodeInput, encodeSafely, safeText } from '../../src/core/storable.ts'
-
-const { LeaseholdError, ValueNotStorableError } = errors
 
 /** What Postgres asks of jsonb, tested without any of the code under test. */
 function assertStorable(text: string): void {
@@ -304,23 +302,6 @@ test('describeError stays small whatever is thrown, and ends on a cycle', () => 
   let depth = 0
   for (let at = describeError(chain); at.cause; at = at.cause) depth++
   assert.equal(depth, 5)
-})
-
-test('every error has its own code, its class as its name, and the codes are the published list', () => {
-  const all = [
-    new errors.InvalidOptionError('lease', 'it is negative'),
-    new errors.LeaseLostError({ jobId: '17', generation: 3 }),
-    new errors.RolledBackError(),
-    new errors.SchemaError('no such schema', { cause: 'x' }),
-    new ValueNotStorableError('$', 'x'),
-  ]
-  assert.deepEqual(
-    all.map((error) => error.code),
-    [...errors.ERROR_CODES],
-  )
-  for (const error of all) assert.ok(error instanceof LeaseholdError && error.name === error.constructor.name)
-  assert.match(all[1]?.message ?? '', /job 17 \(generation 3\).*Nothing was changed/)
-  assert.equal(all[3]?.cause, 'x')
 })
 
 // Any sequence of UTF-16 units: most of what Postgres refuses is in here.

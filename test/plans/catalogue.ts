@@ -1,9 +1,11 @@
 // Every statement that runs often, with arguments of the size it meets in production.
 import * as claimSql from '../../src/queue/claim.sql.ts'
+import * as dutySql from '../../src/queue/duty.sql.ts'
 import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
 import * as housekeepingSql from '../../src/queue/housekeeping.sql.ts'
 import * as operatorSql from '../../src/queue/operator.sql.ts'
 import * as outcomeSql from '../../src/queue/outcome.sql.ts'
+import * as wakeSql from '../../src/queue/wake.sql.ts'
 
 export const BATCH = 500
 const WORKER = "'6e4b6e1c-9d1c-4c8c-8f0e-0d7f4f3f0a11'"
@@ -63,7 +65,7 @@ export const HOT: Record<string, Hot> = {
     ],
   },
   RENEW: { sql: claimSql.RENEW, args: ['array[1, 2, 3]::bigint[]', WORKER, '30000'] },
-  COMPLETE: { sql: outcomeSql.COMPLETE, args: [IDS, GENERATIONS, NULLS, repeated('true', 'boolean'), WORKER] },
+  COMPLETE: { sql: outcomeSql.COMPLETE, args: [IDS, GENERATIONS, NULLS, repeated('1000', 'float8'), WORKER] },
   SETTLE: {
     sql: outcomeSql.SETTLE,
     args: [IDS, GENERATIONS, repeated("'fail'", 'text'), repeated('1', 'float8'), NULLS, NULLS, WORKER],
@@ -73,6 +75,8 @@ export const HOT: Record<string, Hot> = {
   CANCEL_REQUESTS: { sql: outcomeSql.CANCEL_REQUESTS, args: [IDS, GENERATIONS] },
   CANCEL: { sql: operatorSql.CANCEL, args: [IDS] },
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
+  CLOSE: { sql: claimSql.CLOSE, args: ['array[1, 2, 3]::bigint[]', WORKER] },
+  SUSPECTS_WAIT: { sql: claimSql.SUSPECTS_WAIT, args: ["array['plan']", "array['plan']"] },
   RELEASE_CLAIM: { sql: claimSql.RELEASE_CLAIM, args: ['1', WORKER] },
 }
 
@@ -94,8 +98,10 @@ export const COLD = [
   housekeepingSql.PRUNE_DEFAULT_ATTEMPTS,
   housekeepingSql.MAKE_PARTITIONS,
   housekeepingSql.DROP_PARTITIONS,
+  ...Object.values(dutySql), // a table of four rows
+  ...Object.values(wakeSql), // a row per queue
 ]
 
-export const ALL = [claimSql, enqueueSql, housekeepingSql, operatorSql, outcomeSql].flatMap((module) =>
-  Object.values(module),
+export const ALL = [claimSql, dutySql, enqueueSql, housekeepingSql, operatorSql, outcomeSql, wakeSql].flatMap(
+  (module) => Object.values(module),
 )

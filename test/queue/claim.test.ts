@@ -41,7 +41,7 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       createdAt: '',
       partitionKey: 'k',
       metadata: '{"m": 1}',
-      tags: '{t}',
+      tags: '["t"]',
     },
   )
   const row = await show(db, id)

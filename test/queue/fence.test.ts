@@ -58,7 +58,7 @@ test('without the generation in its where clause the completion would accept the
     'job.unfenced',
   )
   assert.notEqual(unfenced, COMPLETE)
-  await lane.run(unfenced, [[stale.jobId], [stale.generation], [null], [true], old.id])
+  await lane.run(unfenced, [[stale.jobId], [stale.generation], [null], [1000], old.id])
   assert.equal((await show(db, jobId)).status, 'completed', 'this is what the fence prevents')
 })
 
@@ -161,7 +161,7 @@ test('a lost reply can be asked about: completed, held, returned, superseded or 
   assert.equal(await ask(cancelled.held), 'returned', 'cancelled later, by somebody else')
 
   const gone = await takenOver('not-kept')
-  await complete(lane, gone.current, [{ ...gone.held, keep: false }])
+  await complete(lane, gone.current, [{ ...gone.held, keepMs: false }])
   assert.equal(await ask(gone.held), 'unknown', 'never stale: it may well have been ours')
 })
 

@@ -17,10 +17,10 @@ async function setUp(t: Parameters<typeof freshDatabase>[0]) {
   return { db, lane: new Lane(db.pool) }
 }
 
-async function finishOne(lane: Lane, job = {}) {
-  const id = await enqueueOne(lane, job)
+async function finishOne(lane: Lane, keepDays = 7) {
+  const id = await enqueueOne(lane)
   const [taken] = await claimNext(lane, { worker })
-  await complete(lane, worker, [taken!])
+  await complete(lane, worker, [{ ...taken!, keepMs: keepDays * DAY_MS }])
   return id
 }
 
@@ -144,7 +144,7 @@ test('dead letters are pruned by age, oldest first', async (t) => {
 
 test('partitions are made ahead once, by whoever comes first', async (t) => {
   const { db, lane } = await setUp(t)
-  assert.equal((await partitions(db, 'archive')).length, 9, 'migrated: one day, seven ahead, and the default')
+  assert.equal((await partitions(db, 'archive')).length, 16, 'migrated: one day, fourteen ahead, and the default')
   await db.clock.set('2040-02-27T23:59:00Z')
   assert.equal(await makePartitions(lane, 3), 8, 'four days of two tables')
   assert.equal(await makePartitions(lane, 3), 0)
@@ -154,7 +154,7 @@ test('partitions are made ahead once, by whoever comes first', async (t) => {
     4,
     'two more days of two tables',
   )
-  assert.deepEqual((await partitions(db, 'archive')).slice(8, 14), [
+  assert.deepEqual((await partitions(db, 'archive')).slice(15, 21), [
     'archive_20400227',
     'archive_20400228',
     'archive_20400229',
@@ -165,31 +165,48 @@ test('partitions are made ahead once, by whoever comes first', async (t) => {
   assert.deepEqual((await partitions(db, 'job_attempt')).length, 15)
 })
 
-test('history is forgotten a day at a time, and only past its age', async (t) => {
+test('each finished job is kept as long as it asked to be, and forgotten with its day', async (t) => {
   const { db, lane } = await setUp(t)
-  const first = await finishOne(lane)
-  await db.clock.advance('3 days')
-  const second = await finishOne(lane)
-  const before = (await partitions(db, 'archive')).length
-  assert.equal(await pruneHistory(lane, 3 * DAY_MS), 0, 'the first day is not over for three days yet')
+  const shown = async () => (await db.pool.query('select id from leasehold.jobs order by id')).rows.map(({ id }) => id)
+  const long = await finishOne(lane, 9)
+  const short = await finishOne(lane, 2)
+  const forget = async () => {
+    for (let call = 0; call < 12; call++) await pruneHistory(lane, 100 * DAY_MS)
+    return shown()
+  }
+  assert.deepEqual(await forget(), [long, short])
   await db.clock.advance('1 day')
+  assert.deepEqual(await forget(), [long, short], 'kept for two days, and the day must be over')
+  await db.clock.advance('2 days')
+  assert.deepEqual(await forget(), [long])
+  await db.clock.advance('5 days')
+  assert.deepEqual(await forget(), [long])
+  await db.clock.advance('2 days')
+  assert.deepEqual(await forget(), [])
+})
+
+test('history is dropped a day at a time, attempts past the age given', async (t) => {
+  const { db, lane } = await setUp(t)
+  const count = async () => [(await partitions(db, 'archive')).length, (await partitions(db, 'job_attempt')).length]
+  const [archives, attempts] = await count()
+  assert.equal(await pruneHistory(lane, 3 * DAY_MS), 0)
+  await db.clock.advance('1 day')
+  assert.equal(await pruneHistory(lane, 3 * DAY_MS), 1, 'what was to be forgotten yesterday')
+  await db.clock.advance('3 days')
   assert.equal(await pruneHistory(lane, 3 * DAY_MS), 2, 'one day of each table')
-  assert.equal((await partitions(db, 'archive')).length, before - 1)
-  const { rows } = await db.pool.query('select id from leasehold.jobs')
-  assert.deepEqual(rows, [{ id: second }])
-  assert.notEqual(first, second)
+  assert.deepEqual(await count(), [archives! - 2, attempts! - 1])
 })
 
 test('a clock that jumped beyond the partitions loses nothing', async (t) => {
   const { db, lane } = await setUp(t)
   await db.clock.advance('100 days')
-  await finishOne(lane)
+  await finishOne(lane, 0)
   const stray = await db.pool.query('select from leasehold.archive_default')
   assert.equal(stray.rowCount, 1)
   assert.ok((await makePartitions(lane, 2)) > 0, 'the days after it get partitions; its own stays in the default')
-  await finishOne(lane)
+  await finishOne(lane, 0)
   await db.clock.advance('1 day')
-  await finishOne(lane)
+  await finishOne(lane, 0)
   assert.equal((await db.pool.query('select from leasehold.archive_default')).rowCount, 2)
   assert.deepEqual(await countByStatus(db), { completed: 3 })
   await db.clock.advance('10 days')
@@ -199,7 +216,7 @@ test('a clock that jumped beyond the partitions loses nothing', async (t) => {
 
 test('a reader in the way of a partition to be dropped delays neither inserts nor the housekeeper', async (t) => {
   const { db, lane } = await setUp(t)
-  await finishOne(lane)
+  await finishOne(lane, 0)
   await db.clock.advance('5 days')
   const reader = await session(db)
   await reader.client.query('begin')

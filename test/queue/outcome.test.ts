@@ -47,8 +47,8 @@ test('a job that is not kept leaves nothing, unless its key must be remembered',
   const plain = await claimed('not-kept')
   const keyed = await claimed('not-kept', { idempotencyKey: 'k' })
   await complete(lane, worker, [
-    { ...plain, keep: false },
-    { ...keyed, keep: false },
+    { ...plain, keepMs: false },
+    { ...keyed, keepMs: false },
   ])
   const { rows } = await db.pool.query("select id from leasehold.jobs where queue = 'not-kept'")
   assert.deepEqual(

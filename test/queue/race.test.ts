@@ -33,7 +33,7 @@ function claimValues(limit = 10): unknown[] {
 }
 
 function completeValues(job: ClaimedJob): unknown[] {
-  return [[job.jobId], [job.generation], [null], [true], worker.id]
+  return [[job.jobId], [job.generation], [null], [1000], worker.id]
 }
 
 async function setUp(t: Parameters<typeof freshDatabase>[0]): Promise<{ db: TestDatabase; lane: Lane }> {

@@ -9,7 +9,7 @@ import { enqueue } from '../../../src/queue/enqueue.ts'
 import type { Lease, Worker } from '../../../src/queue/job.ts'
 import { Marks } from '../../../src/queue/marks.ts'
 import { COMPLETE } from '../../../src/queue/outcome.sql.ts'
-import { complete } from '../../../src/queue/outcome.ts'
+import { complete, KEEP_MS } from '../../../src/queue/outcome.ts'
 import { COUNT_LEASEHOLD, PAYLOAD_AS_JSON } from '../floor.sql.ts'
 import type { BenchWorker, Design } from './design.ts'
 
@@ -96,7 +96,11 @@ class LeaseholdWorker implements BenchWorker {
   async complete(leases: readonly Lease[]): Promise<number> {
     let open = leases
     for (let sentAgain = 0; ; sentAgain += open.length) {
-      const items = open.map(({ jobId, generation }) => ({ jobId, generation, keep: this.#keep }))
+      const items = open.map(({ jobId, generation }) => ({
+        jobId,
+        generation,
+        keepMs: this.#keep ? KEEP_MS : (false as const),
+      }))
       const { refused, busy } = await complete(this.#lane, this.#worker, items)
       if (refused.length > 0) throw new Error(`${refused.length} completions were refused, first ${refused[0]!.jobId}`)
       if (busy.length === 0) return sentAgain

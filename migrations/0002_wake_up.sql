@@ -1,0 +1,54 @@
+-- serves code from: 1
+--
+-- How an idle worker hears of new work at once. NOTIFY is a hint and polling is the truth: whatever goes wrong here costs
+-- at most one poll interval (decisions/0016).
+
+-- While workers cannot keep up, waking them is useless, and a commit that notifies takes a lock of the whole server. So a
+-- worker whose claims have come back full for a while says so here, and enqueues stay silent.
+create table leasehold.busy (
+  queue text not null,
+  until timestamptz not null,
+  constraint busy_pkey primary key (queue)
+) with (fillfactor = 50, vacuum_truncate = off);
+
+-- The channel is named after the schema, so that two installations in one database do not wake each other.
+create function leasehold.tell(topic text, message text) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform pg_notify(replace('leasehold.', '"', '') || topic, message);
+  return true;
+end
+$$;
+
+-- Delivered when the caller's transaction commits, once per queue however many jobs it enqueued.
+create function leasehold.wake(queues text[]) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  name text;
+begin
+  foreach name in array queues loop
+    if (select b.until > leasehold.clock() from leasehold.busy b where b.queue = name) is not true then
+      perform leasehold.tell('wake', name);
+    end if;
+  end loop;
+  return true;
+end
+$$;
+
+-- LISTEN takes no parameter, and the channels bear the schema's name.
+create function leasehold.listen() returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  topic text;
+begin
+  foreach topic in array array['wake', 'cancel'] loop
+    execute format('listen %I', replace('leasehold.', '"', '') || topic);
+  end loop;
+end
+$$;

@@ -1,0 +1,26 @@
+import { InvalidOptionError } from './errors.ts'
+
+type Unit = 'ms' | 's' | 'm' | 'h' | 'd'
+
+/** '250ms', '30s', '5m', '2h', '7d', or a number of milliseconds. */
+export type Duration = number | `${number}${Unit}`
+
+const UNIT_MS: Record<Unit, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** What is longer is a mistake, and overflows somewhere. */
+export const CENTURY_MS = 100 * 365 * UNIT_MS.d
+
+/** In milliseconds. Throws InvalidOptionError for anything that is not a duration from `leastMs` to a century. */
+export function durationMs(option: string, value: Duration, leastMs = 0): number {
+  const ms = typeof value === 'number' ? value : parse(value)
+  if (ms === undefined || !(ms >= leastMs && ms <= CENTURY_MS)) {
+    const least = leastMs > 0 ? `, at least ${leastMs} ms` : ''
+    throw new InvalidOptionError(option, `it must be a duration such as '30s', '5m' or 1500 (milliseconds)${least}`)
+  }
+  return ms
+}
+
+function parse(value: unknown): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(value))
+  return match === null ? undefined : Number(match[1]) * UNIT_MS[match[2] as Unit]
+}

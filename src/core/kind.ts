@@ -1,0 +1,75 @@
+import { checkInteger, checkText } from './check.ts'
+import { type Duration, durationMs } from './duration.ts'
+import { InvalidOptionError } from './errors.ts'
+import { checkOptions } from './options.ts'
+import type { Schema, SchemaInput, SchemaOutput } from './schema.ts'
+
+export interface KindOptions {
+  /** Any Standard Schema (Zod, Valibot, ArkType …): checked at enqueue, parsed at claim. Default: anything JSON holds. */
+  readonly input?: Schema | undefined
+  /** What workers claim from. Default: the kind's name. */
+  readonly queue?: string
+  /** 0 first, 9 last. Default: 5. */
+  readonly priority?: number
+  /** Failed attempts until the job is a dead letter. Default: 5. */
+  readonly maxAttempts?: number
+  /** The wait after a failure: doubles from `first` up to `max`, a quarter of it random. Default: 1s, 1h. */
+  readonly backoff?: { readonly first?: Duration; readonly max?: Duration }
+  /** A handler that runs longer is aborted and has failed. Default: 1h. */
+  readonly timeout?: Duration
+  /** How long finished jobs can be looked up. False: not at all. Default: 7d. */
+  readonly keep?: Duration | false
+  /** How long an idempotency key is remembered after its job has finished. Default: 24h. */
+  readonly keepKey?: Duration
+}
+
+const KNOWN = ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'keep', 'keepKey'] as const
+
+/** What a producer enqueues and a handler handles. Input is what is passed to enqueue, Output what the handler gets. */
+export interface Kind<Input = unknown, Output = Input> {
+  readonly name: string
+  readonly queue: string
+  readonly priority: number
+  readonly maxAttempts: number
+  readonly backoff: { readonly firstMs: number; readonly maxMs: number }
+  readonly timeoutMs: number
+  readonly keepMs: number | false
+  readonly keepKeyMs: number
+  readonly schema: Schema<Input, Output> | undefined
+}
+
+/** Declares a kind of job, once, in a module that producers and workers share. Touches no database. */
+export function kind<S extends Schema>(
+  name: string,
+  options: KindOptions & { readonly input: S },
+): Kind<SchemaInput<S>, SchemaOutput<S>>
+export function kind<Input = unknown>(
+  name: string,
+  options?: KindOptions & { readonly input?: undefined },
+): Kind<Input, Input>
+export function kind(name: string, options: KindOptions = {}): Kind {
+  checkText('name', name, 200)
+  const of = `kind(${JSON.stringify(name)})`
+  checkOptions(of, options, KNOWN)
+  checkOptions(`${of}.backoff`, options.backoff, ['first', 'max'])
+  if (options.input !== undefined && typeof options.input?.['~standard']?.validate !== 'function') {
+    throw new InvalidOptionError(
+      `${of}.input`,
+      'it is not a Standard Schema; Zod 3.24, Valibot 1 and ArkType 2 make such',
+    )
+  }
+  return Object.freeze({
+    name,
+    queue: options.queue === undefined ? name : checkText(`${of}.queue`, options.queue, 200),
+    priority: checkInteger(`${of}.priority`, options.priority ?? 5, 0, 9),
+    maxAttempts: checkInteger(`${of}.maxAttempts`, options.maxAttempts ?? 5, 1, 32_767),
+    backoff: {
+      firstMs: durationMs(`${of}.backoff.first`, options.backoff?.first ?? '1s'),
+      maxMs: durationMs(`${of}.backoff.max`, options.backoff?.max ?? '1h'),
+    },
+    timeoutMs: durationMs(`${of}.timeout`, options.timeout ?? '1h', 1),
+    keepMs: options.keep === false ? false : durationMs(`${of}.keep`, options.keep ?? '7d'),
+    keepKeyMs: durationMs(`${of}.keepKey`, options.keepKey ?? '24h'),
+    schema: options.input,
+  })
+}

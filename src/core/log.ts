@@ -1,0 +1,23 @@
+/** What a worker has to say to people. Inputs, results and connection strings are never in it. */
+export interface LogEntry {
+  readonly level: 'info' | 'warn' | 'error'
+  readonly message: string
+  /** What was thrown, by the database or by a handler. A handler's message is its author's affair, so it is not printed by default. */
+  readonly error?: unknown
+  readonly jobId?: string
+  readonly kind?: string
+}
+
+export type Log = (entry: LogEntry) => void
+
+/** Warnings and errors, a line each on stderr: the name and code of an error, and not its message. */
+export const logToStderr: Log = ({ level, message, error }) => {
+  if (level === 'info') return
+  process.stderr.write(`leasehold ${level}: ${message}${error === undefined ? '' : ` (${brief(error)})`}\n`)
+}
+
+function brief(error: unknown): string {
+  const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown }
+  const words = [name, code].filter((word) => typeof word === 'string' && word !== '')
+  return words.length > 0 ? words.join(' ') : typeof error
+}

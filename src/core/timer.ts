@@ -1,0 +1,60 @@
+/** The only place that sets timers. All of it runs on the monotonic clock: a wall clock that jumps changes nothing. */
+
+const LONGEST_MS = 2 ** 31 - 1
+
+/** Milliseconds on a clock that never goes back. */
+export function monotonicMs(): number {
+  return performance.now()
+}
+
+/** Resolves after `ms`, or at once when the signal aborts. Never rejects. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const done = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, Math.min(ms, LONGEST_MS))
+    signal?.addEventListener('abort', done)
+  })
+}
+
+/** Rejects with what `late` makes when the promise has not settled within `ms`. The promise itself goes on. */
+export function withDeadline<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(late()), Math.min(ms, LONGEST_MS))
+    promise.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+/** Rings once, at the last moment it was set to. Does not keep the process alive. */
+export class Alarm {
+  readonly #ring: () => void
+  #timer: NodeJS.Timeout | undefined
+  #at = Number.POSITIVE_INFINITY
+
+  constructor(ring: () => void) {
+    this.#ring = ring
+  }
+
+  /** Rings at this moment, unless it is set to an earlier one. */
+  setEarlier(at: number): void {
+    if (at < this.#at) this.set(at)
+  }
+
+  /** Moves the alarm to this moment on the monotonic clock; infinity switches it off. */
+  set(at: number): void {
+    if (at === this.#at) return
+    clearTimeout(this.#timer)
+    this.#at = at
+    if (at === Number.POSITIVE_INFINITY) return
+    const wait = Math.min(Math.max(0, at - monotonicMs()), LONGEST_MS)
+    this.#timer = setTimeout(() => {
+      this.#at = Number.POSITIVE_INFINITY
+      this.#ring()
+    }, wait)
+    this.#timer.unref()
+  }
+}

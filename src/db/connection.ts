@@ -1,0 +1,94 @@
+/** How a database is reached: by producers through a pool, by workers through connections of their own. */
+import pg from 'pg'
+import { InvalidOptionError } from '../core/errors.ts'
+import { type Log, logToStderr } from '../core/log.ts'
+import { checkOptions } from '../core/options.ts'
+import { Lane } from './lane.ts'
+import { checkSchema } from './migrate.ts'
+
+const PRODUCER_DEADLINE_MS = 30_000
+
+export interface ConnectionOptions {
+  /** Such as postgres://user@host/database. This or a pool. */
+  readonly connectionString?: string
+  /** A pool of yours. Workers read its options and open connections of their own. */
+  readonly pool?: pg.Pool
+  /** Where our tables live. Default: leasehold. */
+  readonly schema?: string
+  /** Named statements, planned once per connection. False behind PgBouncer in transaction mode. Default: true. */
+  readonly prepare?: boolean
+  /** Hear of new work at once. A connection string here reaches the server past a pooler. Default: true. */
+  readonly listen?: boolean | string
+  /** Where messages for people go. Default: warnings and errors to stderr. */
+  readonly log?: Log
+}
+
+const KNOWN = ['connectionString', 'pool', 'schema', 'prepare', 'listen', 'log'] as const
+
+export class Connection {
+  readonly pool: pg.Pool
+  readonly lane: Lane
+  readonly schema: string
+  readonly prepare: boolean
+  readonly log: Log
+  /** For a connection of one's own. */
+  readonly client: pg.ClientConfig
+  /** For the one that listens; undefined if none should. */
+  readonly listen: pg.ClientConfig | undefined
+  readonly #poolIsOurs: boolean
+
+  constructor(options: ConnectionOptions) {
+    checkOptions('Leasehold', options, KNOWN)
+    this.schema = options.schema ?? 'leasehold'
+    this.prepare = options.prepare ?? true
+    this.log = options.log ?? logToStderr
+    this.#poolIsOurs = options.pool === undefined
+    this.pool = options.pool ?? newPool(options.connectionString, this.log)
+    this.client = clientConfig(this.pool)
+    this.listen = listenConfig(options.listen ?? true, this.client)
+    this.lane = new Lane(this.pool, { schema: this.schema, prepare: this.prepare })
+  }
+
+  checkSchema(): Promise<void> {
+    return checkSchema(this.pool, { schema: this.schema })
+  }
+
+  /** Ends the pool, if it is ours. */
+  async close(): Promise<void> {
+    if (this.#poolIsOurs && !this.pool.ended) await this.pool.end()
+  }
+}
+
+function newPool(connectionString: string | undefined, log: Log): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: checkUrl('Leasehold.connectionString', connectionString),
+    application_name: 'leasehold',
+    connectionTimeoutMillis: PRODUCER_DEADLINE_MS,
+    query_timeout: PRODUCER_DEADLINE_MS,
+    keepAlive: true,
+    allowExitOnIdle: true,
+  })
+  // An idle connection that breaks is replaced; without a listener it would end the process.
+  pool.on('error', (error) => log({ level: 'warn', message: 'an idle connection was lost', error }))
+  return pool
+}
+
+function clientConfig(pool: pg.Pool): pg.ClientConfig {
+  const { max, min, idleTimeoutMillis, allowExitOnIdle, maxUses, ...client } = pool.options as pg.PoolConfig
+  // pg-pool hides the password from being printed, and so from being copied.
+  return Object.defineProperty({ ...client, query_timeout: 0 } as pg.ClientConfig, 'password', {
+    value: pool.options.password,
+    enumerable: false,
+  })
+}
+
+function listenConfig(listen: boolean | string, client: pg.ClientConfig): pg.ClientConfig | undefined {
+  if (typeof listen === 'string') return { connectionString: checkUrl('Leasehold.listen', listen) }
+  return listen ? client : undefined
+}
+
+/** The URL parser's own error holds the whole string, password included. */
+function checkUrl(option: string, value: unknown): string {
+  if (typeof value === 'string' && (value.startsWith('/') || URL.canParse(value))) return value
+  throw new InvalidOptionError(option, 'it must be a URL such as postgres://user:password@host:5432/database')
+}

@@ -1,0 +1,113 @@
+/**
+ * One connection of our own, for one purpose, opened when it is first needed and again after it broke.
+ *
+ * Statements run one at a time, each under a deadline on our side: a half-open socket answers nothing, for ever. A
+ * statement that missed its deadline may still be carried out, so the caller must be able to ask what became of it
+ * (decisions/0009); its connection is thrown away, because the late answer would be taken for the next statement's.
+ */
+import type { QueryArrayConfig, QueryArrayResult } from 'pg'
+import pg from 'pg'
+import { DeadlineError } from '../core/errors.ts'
+import { withDeadline } from '../core/timer.ts'
+import type { Queryable } from './lane.ts'
+
+export interface SessionOptions {
+  readonly connection: pg.ClientConfig
+  /** For each statement, and for opening the connection. */
+  readonly deadlineMs: number
+  /** Called when the connection ends by itself. */
+  readonly onLost?: (error: Error) => void
+  readonly onNotification?: (channel: string, message: string) => void
+}
+
+export class Session implements Queryable {
+  readonly #options: SessionOptions
+  #client: pg.Client | undefined
+  #turn: Promise<unknown> = Promise.resolve()
+  #closed = false
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+  }
+
+  query(config: QueryArrayConfig): Promise<QueryArrayResult> {
+    const answer = this.#turn.then(() => this.#send(config))
+    this.#turn = answer.catch(() => {})
+    return answer
+  }
+
+  /** Ends the connection once the statements under way have ended. Later statements open it again. */
+  async close(): Promise<void> {
+    await this.#turn
+    this.#closed = true
+    const client = this.#client
+    this.#client = undefined
+    if (client === undefined) return
+    await withDeadline(client.end(), 1_000, () => new DeadlineError('Closing a connection', 1_000)).catch(() => {
+      destroy(client)
+    })
+  }
+
+  async #send(config: QueryArrayConfig): Promise<QueryArrayResult> {
+    const client = this.#client ?? (await this.#connect())
+    const { deadlineMs } = this.#options
+    try {
+      return await withDeadline(client.query(config), deadlineMs, () => new DeadlineError('A statement', deadlineMs))
+    } catch (error) {
+      if (!isUsableAfter(error)) this.#drop(client)
+      throw error
+    }
+  }
+
+  async #connect(): Promise<pg.Client> {
+    this.#closed = false
+    const { connection, deadlineMs, onNotification } = this.#options
+    const client = new pg.Client({
+      keepAlive: true,
+      ...connection,
+      // Not enumerable on the options of a pool, so that it is not printed by accident.
+      password: connection.password,
+      connectionTimeoutMillis: connection.connectionTimeoutMillis || deadlineMs,
+    } as pg.ClientConfig)
+    client.on('error', (error) => this.#lost(client, error))
+    client.on('end', () => this.#lost(client, new Error('The connection was ended by the server.')))
+    if (onNotification !== undefined) {
+      client.on('notification', ({ channel, payload }) => onNotification(channel, payload ?? ''))
+    }
+    try {
+      await client.connect()
+    } catch (error) {
+      destroy(client)
+      throw error
+    }
+    this.#client = client
+    return client
+  }
+
+  #lost(client: pg.Client, error: Error): void {
+    if (this.#client !== client) return
+    this.#drop(client)
+    if (!this.#closed) this.#options.onLost?.(error)
+  }
+
+  #drop(client: pg.Client): void {
+    if (this.#client === client) this.#client = undefined
+    destroy(client)
+  }
+}
+
+/** Without a goodbye: nobody may be there to hear it. */
+function destroy(client: pg.Client): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
+  connection.stream.destroy()
+}
+
+/**
+ * After an ordinary refusal the connection is as good as before. Not after a server that shuts down (57P), one that became
+ * read-only because another was promoted (25006), or anything that did not come from a server at all.
+ */
+function isUsableAfter(error: unknown): boolean {
+  if (!(error instanceof pg.DatabaseError)) return false
+  const code = error.code ?? ''
+  return !(code.startsWith('57P') || code.startsWith('08') || code === '25006' || code === '53300')
+}

@@ -1,0 +1,36 @@
+// What people ask about jobs. Read-only, and not on any hot path.
+
+// Newest first, a walk down the primary key of one table.
+//   $1 ids below, or null  $2 queue or null  $3 kind or null  $4 at most  $5 status or null
+export const LIST_UNFINISHED = `-- inspect.list_unfinished
+select id from leasehold.job
+where ($1::bigint is null or id < $1) and ($2::text is null or queue = $2) and ($3::text is null or kind = $3)
+  and ($5::text is null or (claim_id is null) = ($5 = 'pending'))
+order by id desc
+limit $4`
+
+export const LIST_DEAD_LETTERS = `-- inspect.list_dead_letters
+select id from leasehold.dead_letter
+where ($1::bigint is null or id < $1) and ($2::text is null or queue = $2) and ($3::text is null or kind = $3)
+order by id desc
+limit $4`
+
+export const LIST_FINISHED = `-- inspect.list_finished
+select id from leasehold.archive
+where ($1::bigint is null or id < $1) and ($2::text is null or queue = $2) and ($3::text is null or kind = $3)
+  and ($5::text is null or status = $5::leasehold.job_status)
+order by id desc
+limit $4`
+
+// Jobs in whatever table they are, in the order asked for.   $1 ids
+export const GET = `-- inspect.get
+select j.*
+from unnest((select $1::bigint[])) with ordinality as i (id, position)
+cross join lateral (
+  select id, queue, kind, status, label, payload, result, last_error, reason, attempts, max_attempts, priority,
+    lease_generation, claimed_by_label, progress, partition_key, idempotency_key, metadata, array_to_json(tags),
+    extract(epoch from available_at) * 1000, extract(epoch from created_at) * 1000,
+    extract(epoch from completed_at) * 1000, extract(epoch from lease_expires_at) * 1000, cancel_requested_at is not null
+  from leasehold.jobs where jobs.id = i.id limit 1
+) j
+order by i.position`

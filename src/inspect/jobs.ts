@@ -1,0 +1,109 @@
+import { checkInteger } from '../core/check.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
+import { checkOptions } from '../core/options.ts'
+import type { ErrorDescription } from '../core/storable.ts'
+import type { Lane, Row } from '../db/lane.ts'
+import { type JobId, STATUSES, type Status } from '../queue/job.ts'
+import { checkId, idArray } from '../queue/parameters.ts'
+import { GET, LIST_DEAD_LETTERS, LIST_FINISHED, LIST_UNFINISHED } from './jobs.sql.ts'
+
+/** A job as it stood when it was asked about. */
+export interface JobSnapshot {
+  readonly id: JobId
+  readonly queue: string
+  readonly kind: string
+  readonly status: Status
+  /** Why a pending job does not run: it is ready, scheduled, retrying or blocked. */
+  readonly label: 'ready' | 'scheduled' | 'retrying' | 'blocked' | null
+  readonly input: unknown
+  /** What the handler returned. */
+  readonly result: unknown
+  readonly lastError: ErrorDescription | null
+  /** Why it is a dead letter. */
+  readonly reason: string | null
+  readonly attempts: number
+  readonly maxAttempts: number
+  readonly priority: number
+  readonly generation: number
+  /** The label of the worker that has it. */
+  readonly claimedBy: string | null
+  readonly progress: unknown
+  readonly partitionKey: string | null
+  readonly idempotencyKey: string | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  readonly tags: readonly string[]
+  readonly availableAt: Date
+  readonly enqueuedAt: Date
+  readonly finishedAt: Date | null
+  readonly leaseExpiresAt: Date | null
+  readonly cancelRequested: boolean
+}
+
+export interface ListOptions {
+  readonly status?: Status
+  readonly kind?: Kind | string
+  readonly queue?: string
+  /** Default: 100, at most 1,000. */
+  readonly limit?: number
+  /** Only jobs enqueued before this one: the last id of the page before. */
+  readonly before?: JobId
+}
+
+export async function getJobs(lane: Lane, jobIds: readonly JobId[]): Promise<JobSnapshot[]> {
+  return (await lane.run(GET, [idArray('jobId', jobIds)])).map(toSnapshot)
+}
+
+/** Newest first. */
+export async function listJobs(lane: Lane, options: ListOptions = {}): Promise<JobSnapshot[]> {
+  checkOptions('list', options, ['status', 'kind', 'queue', 'limit', 'before'])
+  const { status, kind } = options
+  if (status !== undefined && !STATUSES.includes(status)) {
+    throw new InvalidOptionError('list.status', `it must be one of ${STATUSES.join(', ')}`)
+  }
+  const limit = checkInteger('list.limit', options.limit ?? 100, 1, 1_000)
+  const before = options.before === undefined ? null : checkId('list.before', options.before)
+  const name = typeof kind === 'object' ? kind.name : (kind ?? null)
+  const values = [before, options.queue ?? null, name, limit]
+  const inTable = { pending: 'job', processing: 'job', completed: 'archive', cancelled: 'archive', dead_letter: 'dead' }
+  const asked = (table: string) => status === undefined || inTable[status] === table
+  const rows = [
+    ...(asked('job') ? await lane.run(LIST_UNFINISHED, [...values, status ?? null]) : []),
+    ...(asked('dead') ? await lane.run(LIST_DEAD_LETTERS, values) : []),
+    ...(asked('archive') ? await lane.run(LIST_FINISHED, [...values, status ?? null]) : []),
+  ]
+  // A job that moved between two statements may be in both lists, or in neither: ids once, and newest first.
+  const ids = [...new Set(rows.map(([id]) => BigInt(id!)))].sort((a, b) => (a > b ? -1 : 1)).slice(0, limit)
+  return ids.length === 0 ? [] : getJobs(lane, ids.map(String) as JobId[])
+}
+
+function toSnapshot(row: Row): JobSnapshot {
+  const json = (text: string | null | undefined) => (text == null ? null : JSON.parse(text))
+  const date = (ms: string | null | undefined) => (ms == null ? null : new Date(Number(ms)))
+  return {
+    id: row[0] as JobId,
+    queue: row[1]!,
+    kind: row[2]!,
+    status: row[3] as Status,
+    label: row[4] as JobSnapshot['label'],
+    input: json(row[5]),
+    result: json(row[6]),
+    lastError: json(row[7]),
+    reason: row[8] ?? null,
+    attempts: Number(row[9]),
+    maxAttempts: Number(row[10]),
+    priority: Number(row[11]),
+    generation: Number(row[12]),
+    claimedBy: row[13] ?? null,
+    progress: json(row[14]),
+    partitionKey: row[15] ?? null,
+    idempotencyKey: row[16] ?? null,
+    metadata: json(row[17]),
+    tags: json(row[18]) ?? [],
+    availableAt: date(row[19])!,
+    enqueuedAt: date(row[20])!,
+    finishedAt: date(row[21]),
+    leaseExpiresAt: date(row[22]),
+    cancelRequested: row[23] === 't',
+  }
+}

@@ -1,0 +1,224 @@
+/** The public face: what producers, scripts and worker processes call. */
+
+import { type Duration, durationMs } from './core/duration.ts'
+import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
+import type { Kind } from './core/kind.ts'
+import { checkOptions } from './core/options.ts'
+import { parseInput } from './core/schema.ts'
+import { monotonicMs, sleep } from './core/timer.ts'
+import { Connection, type ConnectionOptions } from './db/connection.ts'
+import type { Queryable } from './db/lane.ts'
+import { migrate } from './db/migrate.ts'
+import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
+import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
+import type { JobId } from './queue/job.ts'
+import { type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
+import type { Handler } from './worker/handler.ts'
+import { type ClaimOptions, claimByHand, type ManualJob } from './worker/manual.ts'
+import type { WorkerOptions } from './worker/options.ts'
+import type { Tally } from './worker/tell-outcome.ts'
+import { Worker } from './worker/worker.ts'
+
+const BUSY_AGAIN_MS = 20
+const BUSY_AT_MOST = 100
+
+export interface EnqueueOptions {
+  /** Your open transaction: the job exists exactly when it commits. Default: a transaction of its own. */
+  readonly tx?: Queryable
+  /** One job per queue and key, until some time after it has finished. */
+  readonly idempotencyKey?: string
+  /** What belongs together, such as `order:9182`. */
+  readonly partitionKey?: string
+  /** 0 first, 9 last. Default: the kind's. */
+  readonly priority?: number
+  /** Not before this long from now, by the database's clock. */
+  readonly delay?: Duration
+  /** Not before this moment. */
+  readonly at?: Date
+  /** Not started by then: a dead letter. */
+  readonly expiresAt?: Date
+  readonly metadata?: Readonly<Record<string, unknown>>
+  readonly tags?: readonly string[]
+}
+
+/** A job for enqueueMany. */
+export type ManyOptions<Input> = Omit<EnqueueOptions, 'tx'> & { readonly input: Input }
+
+const JOB_OPTIONS = ['idempotencyKey', 'partitionKey', 'priority', 'delay', 'at', 'expiresAt', 'metadata', 'tags']
+
+export interface RedriveFilter {
+  readonly kind: Kind
+  /** Only dead letters with this reason, such as attempts_exhausted. */
+  readonly reason?: string
+  /** Oldest first. Default: 1,000, at most 10,000. */
+  readonly limit?: number
+}
+
+/** How a job ended. */
+export type Finished = JobSnapshot & { readonly status: 'completed' | 'dead_letter' | 'cancelled' }
+
+export class Leasehold {
+  readonly #connection: Connection
+
+  constructor(options: ConnectionOptions) {
+    this.#connection = new Connection(options)
+  }
+
+  /** Brings the database to this version's schema. Safe to call at every start, by any number of processes. */
+  async migrate(): Promise<void> {
+    await migrate(this.#connection.pool, { schema: this.#connection.schema })
+  }
+
+  /** Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent. */
+  async enqueue<Input>(
+    kind: Kind<Input, never> | Kind<Input, unknown>,
+    input: Input,
+    options: EnqueueOptions = {},
+  ): Promise<Enqueued> {
+    checkOptions('enqueue', options, ['tx', ...JOB_OPTIONS])
+    const { tx, ...job } = options
+    return (await this.#enqueue(kind, [{ ...job, input }], tx))[0]!
+  }
+
+  /** Stores up to 10,000 jobs of a kind, all or none, and answers in their order. */
+  async enqueueMany<Input>(
+    kind: Kind<Input, unknown>,
+    jobs: readonly ManyOptions<NoInfer<Input>>[],
+    options: { readonly tx?: Queryable } = {},
+  ): Promise<Enqueued[]> {
+    checkOptions('enqueueMany', options, ['tx'])
+    for (const [index, job] of jobs.entries()) checkOptions(`enqueueMany[${index}]`, job, ['input', ...JOB_OPTIONS])
+    return this.#enqueue(kind, jobs, options.tx)
+  }
+
+  /** The job as it stands, or undefined: it never was, or is no longer kept. */
+  async get(jobId: JobId): Promise<JobSnapshot | undefined> {
+    return (await getJobs(this.#connection.lane, [jobId]))[0]
+  }
+
+  /** Newest first. */
+  list(options: ListOptions = {}): Promise<JobSnapshot[]> {
+    return listJobs(this.#connection.lane, options)
+  }
+
+  /**
+   * Resolves when the job is completed, cancelled or a dead letter, and tells which. Throws TimedOutError after `timeout`
+   * (default: 30s), JobNotFoundError when there is none.
+   */
+  async waitFor(
+    jobId: JobId,
+    options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
+  ): Promise<Finished> {
+    checkOptions('waitFor', options, ['timeout', 'signal'])
+    const timeoutMs = durationMs('waitFor.timeout', options.timeout ?? '30s')
+    const until = monotonicMs() + timeoutMs
+    for (let waitMs = 10; ; waitMs = Math.min(waitMs * 1.5, 1_000)) {
+      const job = await this.get(jobId)
+      if (job === undefined) throw new JobNotFoundError(jobId)
+      if (isFinished(job)) return job
+      const leftMs = until - monotonicMs()
+      if (leftMs <= 0) throw new TimedOutError(`Waiting for job ${jobId}`, timeoutMs)
+      await sleep(Math.min(waitMs, leftMs), options.signal)
+      options.signal?.throwIfAborted()
+    }
+  }
+
+  /** A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or never was. */
+  async cancel(jobId: JobId): Promise<CancelOutcome> {
+    for (let tries = 0; ; tries++) {
+      const [answer] = await cancel(this.#connection.lane, [jobId])
+      if (answer!.outcome !== 'busy' || tries === BUSY_AT_MOST) return answer!.outcome
+      await sleep(BUSY_AGAIN_MS)
+    }
+  }
+
+  /** Dead letters become jobs again, with fresh attempts. Answers with those that did. */
+  async redrive(which: JobId | readonly JobId[] | RedriveFilter): Promise<JobId[]> {
+    const { lane } = this.#connection
+    if (typeof which === 'string') return redrive(lane, [which])
+    if (isList(which)) return redrive(lane, which)
+    checkOptions('redrive', which, ['kind', 'reason', 'limit'])
+    const { kind, ...filter } = which
+    if (kind?.name === undefined) throw new InvalidOptionError('redrive.kind', 'it must be a kind')
+    return redrive(lane, await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name }))
+  }
+
+  /** A worker for these kinds. Nothing happens before its run(). */
+  worker(handlers: readonly Handler[], options?: WorkerOptions): Worker {
+    return new Worker(this.#connection, handlers, options)
+  }
+
+  /** For scripts and tests: works until nothing is left to claim, and tells what became of it. */
+  async drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    const worker = new Worker(this.#connection, handlers, options, 'empty')
+    await worker.run()
+    return { ...worker.tally }
+  }
+
+  /** For serverless: claims one batch, at most `concurrency` jobs, and tells what became of it. */
+  async runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    const worker = new Worker(this.#connection, handlers, options, 'once')
+    await worker.run()
+    return { ...worker.tally }
+  }
+
+  /** For loops of your own: claims jobs, whose outcomes are then yours to record. */
+  claim<Output>(
+    kinds: Kind<unknown, Output> | readonly Kind<unknown, Output>[],
+    options?: ClaimOptions,
+  ): Promise<ManualJob<Output>[]> {
+    const list = Array.isArray(kinds) ? kinds : [kinds]
+    return claimByHand(this.#connection.lane, list, options) as Promise<ManualJob<Output>[]>
+  }
+
+  /** Ends the connections, unless the pool is yours. Stop workers first. */
+  close(): Promise<void> {
+    return this.#connection.close()
+  }
+
+  async #enqueue<Input>(
+    kind: Kind<Input, unknown>,
+    jobs: readonly ManyOptions<NoInfer<Input>>[],
+    tx?: Queryable,
+  ): Promise<Enqueued[]> {
+    if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
+    const { schema } = kind
+    const newJobs: NewJob[] = []
+    for (const job of jobs) {
+      if (schema !== undefined) await parseInput(kind.name, schema, job.input)
+      newJobs.push(toNewJob(kind, job))
+    }
+    const { lane } = this.#connection
+    return enqueue(tx === undefined ? lane : lane.within(checkTx(tx)), newJobs)
+  }
+}
+
+function toNewJob<Input>(kind: Kind<Input, unknown>, { delay, at, ...job }: ManyOptions<Input>): NewJob {
+  if (delay !== undefined && at !== undefined) throw new InvalidOptionError('at', 'there is a delay already')
+  return {
+    priority: kind.priority,
+    ...job,
+    kind: kind.name,
+    queue: kind.queue,
+    maxAttempts: kind.maxAttempts,
+    keepKeyMs: kind.keepKeyMs,
+    ...(delay === undefined ? {} : { delayMs: durationMs('delay', delay) }),
+    ...(at === undefined ? {} : { availableAt: at }),
+  }
+}
+
+function checkTx(tx: Queryable): Queryable {
+  if (typeof tx?.query === 'function') return tx
+  throw new InvalidOptionError(
+    'tx',
+    'it must be the client of an open transaction, with a query method like that of pg',
+  )
+}
+
+function isFinished(job: JobSnapshot): job is Finished {
+  return job.status === 'completed' || job.status === 'dead_letter' || job.status === 'cancelled'
+}
+
+function isList(which: readonly JobId[] | RedriveFilter): which is readonly JobId[] {
+  return Array.isArray(which)
+}

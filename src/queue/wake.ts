@@ -1,0 +1,29 @@
+import type { Lane } from '../db/lane.ts'
+import { CLEAR_BUSY, LISTEN, MARK_BUSY, TELL } from './wake.sql.ts'
+
+/** wake: a queue has work. cancel: a running job is to be cancelled. */
+export const TOPICS = ['wake', 'cancel'] as const
+export type Topic = (typeof TOPICS)[number]
+
+/** The channel of a topic, as `leasehold.tell` names it. */
+export function channelOf(schema: string, topic: Topic): string {
+  return `${schema}.${topic}`
+}
+
+/** For this long nobody needs to be told of new work on these queues. */
+export async function markBusy(lane: Lane, queues: readonly string[], forMs: number): Promise<void> {
+  await lane.run(MARK_BUSY, [queues, forMs])
+}
+
+export async function clearBusy(lane: Lane, queues: readonly string[]): Promise<void> {
+  await lane.run(CLEAR_BUSY, [queues])
+}
+
+export async function tell(lane: Lane, topic: Topic, message: string): Promise<void> {
+  await lane.run(TELL, [topic, message])
+}
+
+/** Subscribes the lane's own connection to every topic. */
+export async function listen(lane: Lane): Promise<void> {
+  await lane.run(LISTEN, [])
+}

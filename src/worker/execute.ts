@@ -1,0 +1,122 @@
+import { backoffMs } from '../core/backoff.ts'
+import { CENTURY_MS } from '../core/duration.ts'
+import { InvalidInputError, LeaseLostError } from '../core/errors.ts'
+import { parseInput } from '../core/schema.ts'
+import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
+import type { Lane, Queryable } from '../db/lane.ts'
+import type { ClaimedJob, Worker } from '../queue/job.ts'
+import { completeWithin, progress } from '../queue/outcome.ts'
+import type { HeldJob, Job } from './job.ts'
+import type { Outcome } from './outcomes.ts'
+
+/** Runs the handler of a job, whatever it does, and says what is to be recorded. Never rejects. */
+export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promise<Outcome> {
+  const { kind, run } = held.handler
+  let input: unknown
+  try {
+    const stored: unknown = JSON.parse(held.claimed.payload)
+    input = kind.schema === undefined ? stored : await parseInput(kind.name, kind.schema, stored)
+  } catch (error) {
+    // A schema that fails for another reason than the input, such as a lookup that could not be made, may do better later.
+    return error instanceof InvalidInputError ? { verb: 'bury', error, reason: 'invalid_input' } : failed(held, error)
+  }
+  try {
+    const result = await run(new RunningJob(held, input, lane, worker) as unknown as Job<never>)
+    return held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
+  } catch (error) {
+    return outcomeOf(held, error)
+  }
+}
+
+function outcomeOf(held: HeldJob, error: unknown): Outcome {
+  // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
+  if (held.aborted === 'stopping' || held.aborted === 'lease_lost' || isLoss(held, error)) return { verb: 'release' }
+  if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
+  if (error instanceof Snooze) return { verb: 'snooze', delayMs: error.delayMs }
+  if (error instanceof Cancel || held.aborted === 'cancelled') return { verb: 'cancel' }
+  if (error instanceof RetryAfter) return { verb: 'fail', error, delayMs: error.delayMs }
+  return failed(held, error)
+}
+
+export function failed({ claimed, handler }: HeldJob, error: unknown): Outcome {
+  return { verb: 'fail', error, delayMs: Math.min(backoffMs(claimed.attempt, handler.kind.backoff), CENTURY_MS) }
+}
+
+function isLoss({ claimed }: HeldJob, error: unknown): boolean {
+  return error instanceof LeaseLostError && error.jobId === claimed.jobId
+}
+
+/** The job as its handler sees it. Getters, because most handlers look at little of it. */
+class RunningJob implements Job {
+  readonly input: unknown
+  readonly #held: HeldJob
+  readonly #claimed: ClaimedJob
+  readonly #lane: Lane
+  readonly #worker: Worker
+
+  constructor(held: HeldJob, input: unknown, lane: Lane, worker: Worker) {
+    this.input = input
+    this.#held = held
+    this.#claimed = held.claimed
+    this.#lane = lane
+    this.#worker = worker
+  }
+
+  get id() {
+    return this.#claimed.jobId
+  }
+
+  get kind() {
+    return this.#claimed.kind
+  }
+
+  get queue() {
+    return this.#claimed.queue
+  }
+
+  get attempt() {
+    return this.#claimed.attempt
+  }
+
+  get maxAttempts() {
+    return this.#claimed.maxAttempts
+  }
+
+  get generation() {
+    return this.#claimed.generation
+  }
+
+  get partitionKey() {
+    return this.#claimed.partitionKey
+  }
+
+  get metadata() {
+    const { metadata } = this.#claimed
+    return metadata === null ? null : JSON.parse(metadata)
+  }
+
+  get tags() {
+    const { tags } = this.#claimed
+    return tags === null ? [] : JSON.parse(tags)
+  }
+
+  get enqueuedAt() {
+    return new Date(this.#claimed.createdAt)
+  }
+
+  get signal() {
+    return this.#held.signal
+  }
+
+  async complete(tx: Queryable, result?: unknown): Promise<void> {
+    const { claimed, handler } = this.#held
+    // From here on nobody but the database knows: the caller may drop the error, and the transaction may commit.
+    this.#held.completedWithin = true
+    await completeWithin(this.#lane.within(tx), this.#worker, { ...claimed, result, keepMs: handler.kind.keepMs })
+  }
+
+  async progress(note: unknown): Promise<void> {
+    // Busy: somebody looks at the row this moment. A note is not worth waiting for.
+    if ((await progress(this.#lane, this.#claimed, note)) === 'refused') throw this.#held.lost()
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * The one fetcher of a worker: decides when to claim, from where, and how much.
+ *
+ * While claims come back full there is more to do, and the next is sent as soon as there is room. A short one means that
+ * the queues are empty: then it is time to wait, for a wake-up or for the poll interval, whichever is first.
+ *
+ * Suspects (jobs whose worker died) are claimed into an empty worker only, so that one that kills its process takes nobody
+ * along (decisions/0007). When some wait, the worker clears its desk: it claims nothing until what it holds is done, then
+ * works off suspects until there are none. Where handlers take longer than a lease that would keep suspects waiting for
+ * ever, so after one lease a single suspect is claimed beside them.
+ */
+import { monotonicMs } from '../core/timer.ts'
+import type { Lane } from '../db/lane.ts'
+import { claim, claimSuspects, newClaimId } from '../queue/claim.ts'
+import type { ClaimedJob, Worker } from '../queue/job.ts'
+import { Marks } from '../queue/marks.ts'
+import { clearBusy, markBusy } from '../queue/wake.ts'
+import type { Leases } from './leases.ts'
+import { Loop } from './loop.ts'
+import type { Room, Slots } from './slots.ts'
+
+/** Full claims for this long mean that wake-ups are useless. */
+const BUSY_AFTER_MS = 500
+const BUSY_FOR_MS = 5_000
+const SUSPECTS_AT_ONCE = 16
+
+export interface FetcherOptions {
+  readonly lane: Lane
+  readonly worker: Worker
+  readonly leaseMs: number
+  readonly pollMs: number
+  readonly concurrency: number
+  readonly kinds: readonly string[]
+  readonly queues: readonly string[]
+  readonly slots: Slots
+  readonly leases: Leases
+  /** Claim one batch and no more. */
+  readonly once: boolean
+  /** Jobs were claimed. `sentAt` is when the claim was sent, or earlier. */
+  onClaimed(claimId: ReturnType<typeof newClaimId>, sentAt: number, jobs: readonly ClaimedJob[]): void
+  /** There was nothing to claim, and nothing is held. */
+  onEmpty(): void
+  onProblem(error: unknown): void
+}
+
+type Desk = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
+
+export class Fetcher {
+  readonly #options: FetcherOptions
+  readonly #marks: Marks
+  readonly #loop: Loop
+  #desk: Desk = { for: 'everyone' }
+  /** Nothing is left to claim, as far as the last look could see. */
+  #empty = false
+  #fullSince: number | undefined
+  #busyUntil = Number.NEGATIVE_INFINITY
+  #claimedSome = false
+
+  constructor(options: FetcherOptions) {
+    this.#options = options
+    this.#marks = new Marks(options.queues)
+    this.#loop = new Loop(() => this.#tick(), options.onProblem)
+  }
+
+  start(): void {
+    this.#loop.start()
+  }
+
+  /** Claims no more. Resolves when the claim under way has been answered. */
+  async stop(): Promise<void> {
+    await this.#loop.stop()
+    if (this.#busyUntil > monotonicMs()) await this.#clearBusy().catch(this.#options.onProblem)
+  }
+
+  /** There may be new work. */
+  wake(): void {
+    this.#empty = false
+    this.#marks.lookFromStart()
+    this.#loop.nudge()
+  }
+
+  /** A job is done with, so there may be room. */
+  slotsFreed(): void {
+    const { slots } = this.#options
+    if (slots.held === 0 || (this.#desk.for === 'everyone' && !this.#empty && slots.wantsMore())) this.#loop.nudge()
+  }
+
+  /** Suspects wait to be claimed. */
+  suspectsWait(): void {
+    if (this.#desk.for === 'suspects') return
+    this.#desk = { for: 'suspects', since: monotonicMs(), working: false }
+    this.#loop.nudge()
+  }
+
+  async #tick(): Promise<number> {
+    const { slots, once } = this.#options
+    if (once && this.#claimedSome) {
+      if (slots.held === 0) this.#options.onEmpty()
+      return Number.POSITIVE_INFINITY
+    }
+    if (this.#desk.for === 'suspects') return this.#suspects(this.#desk)
+    const room = slots.room()
+    if (room === undefined) return Number.POSITIVE_INFINITY
+    const first = await this.#claim(room)
+    const others = first.full ? slots.roomForOthers(room) : undefined
+    const last = others === undefined ? first : await this.#claim(others)
+    if (last.full) {
+      await this.#sayWhetherBusy(room.queues)
+      return 0
+    }
+    // What was short from a mark may not be from the beginning.
+    if (!last.fromStart && this.#marks.lookIsDue()) return 0
+    this.#fullSince = undefined
+    if (this.#busyUntil > monotonicMs()) {
+      // Whoever enqueued while we were busy told nobody. Look once more, now that they will.
+      await this.#clearBusy()
+      this.#marks.lookFromStart()
+      return 0
+    }
+    this.#empty = true
+    if (slots.held === 0 && last.fromStart) this.#options.onEmpty()
+    return this.#options.pollMs * (0.75 + 0.5 * Math.random())
+  }
+
+  async #claim(room: Room): Promise<{ full: boolean; fromStart: boolean }> {
+    const { lane, worker, leaseMs, slots, leases, onClaimed } = this.#options
+    const { spots, fromStart } = this.#marks.next()
+    const claimId = newClaimId()
+    const sentAt = monotonicMs()
+    const here = spots.filter(({ queue }) => room.queues.includes(queue))
+    const request = { claimId, worker, kinds: room.kinds, limit: room.limit, leaseMs }
+    const jobs = await claim(lane, request, here).catch((error) => {
+      leases.lostReply(claimId)
+      throw error
+    })
+    const tookMs = monotonicMs() - sentAt
+    slots.noteRoundTrip(tookMs)
+    this.#marks.learn({ fromStart, jobs, limit: room.limit, tookMs })
+    if (jobs.length > 0) this.#claimedSome = true
+    if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
+    return { full: jobs.length === room.limit, fromStart }
+  }
+
+  async #suspects(desk: Extract<Desk, { for: 'suspects' }>): Promise<number> {
+    const { lane, worker, leaseMs, slots, leases, concurrency, kinds, queues, onClaimed } = this.#options
+    const alone = slots.held === 0
+    const patienceMs = desk.since + leaseMs - monotonicMs()
+    if (!alone && (desk.working || patienceMs > 0)) return desk.working ? Number.POSITIVE_INFINITY : patienceMs
+    const claimId = newClaimId()
+    const sentAt = monotonicMs()
+    const limit = alone ? Math.min(concurrency, SUSPECTS_AT_ONCE) : 1
+    const jobs = await claimSuspects(lane, { claimId, worker, kinds, limit, leaseMs }, queues).catch((error) => {
+      leases.lostReply(claimId)
+      throw error
+    })
+    if (jobs.length > 0) this.#claimedSome = true
+    if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
+    if (jobs.length === 0 || !alone) {
+      this.#desk = { for: 'everyone' }
+      this.#marks.lookFromStart()
+      return 0
+    }
+    desk.working = true
+    return Number.POSITIVE_INFINITY
+  }
+
+  async #sayWhetherBusy(queues: readonly string[]): Promise<void> {
+    const now = monotonicMs()
+    this.#fullSince ??= now
+    if (now - this.#fullSince < BUSY_AFTER_MS || this.#busyUntil - now > BUSY_FOR_MS / 5) return
+    this.#busyUntil = now + BUSY_FOR_MS
+    await markBusy(this.#options.lane, queues, BUSY_FOR_MS)
+  }
+
+  async #clearBusy(): Promise<void> {
+    this.#busyUntil = Number.NEGATIVE_INFINITY
+    await clearBusy(this.#options.lane, this.#options.queues)
+  }
+}

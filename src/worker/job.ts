@@ -1,0 +1,99 @@
+import { LeaseLostError } from '../core/errors.ts'
+import { monotonicMs } from '../core/timer.ts'
+import type { Queryable } from '../db/lane.ts'
+import type { ClaimedJob, ClaimId, JobId } from '../queue/job.ts'
+import type { AbortReason, JobInfo } from './events.ts'
+import type { Handler } from './handler.ts'
+
+/** What a handler gets. */
+export interface Job<Input = unknown> {
+  readonly id: JobId
+  readonly kind: string
+  readonly queue: string
+  /** What the kind's schema made of the stored input. */
+  readonly input: Input
+  /** 1 for the first. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  /** The fence: rises with each claim, for the life of the job. Store it beside what you write, and refuse older ones. */
+  readonly generation: number
+  readonly partitionKey: string | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  readonly tags: readonly string[]
+  readonly enqueuedAt: Date
+  /** Aborted when the lease is lost, the job is cancelled, its time is over, or the worker has to go. Pass it on. */
+  readonly signal: AbortSignal
+  /**
+   * Ends the job inside your transaction: it is done exactly when that commits. Throws LeaseLostError when somebody else
+   * has the job by now; let it roll your transaction back.
+   */
+  complete(tx: Queryable, result?: unknown): Promise<void>
+  /** A note for people to see while the job runs. */
+  progress(note: unknown): Promise<void>
+}
+
+/** A claim of ours whose jobs do not all have their outcome yet. */
+export interface HeldClaim {
+  readonly id: ClaimId
+  /** The jobs of which no outcome is known. */
+  readonly open: Set<HeldJob>
+  /** When the claim or its last renewal was sent. The lease lasts at least from then. */
+  renewedAt: number
+  /** Our own end of the lease, a little before the database's. */
+  deadline: number
+  lost: boolean
+}
+
+/** waiting: claimed, not started. running: in its handler. reporting: its outcome is not known yet. */
+type State = 'waiting' | 'running' | 'reporting' | 'done'
+
+/** One claimed job, from claim to known outcome. */
+export class HeldJob {
+  readonly claimed: ClaimedJob
+  readonly handler: Handler
+  readonly claim: HeldClaim
+  state: State = 'waiting'
+  readonly heldSince = monotonicMs()
+  /** Order of arrival in this worker. */
+  sequence = 0
+  aborted: AbortReason | undefined
+  /** The handler called complete(tx), so its transaction may have ended the job. */
+  completedWithin = false
+  #abort: AbortController | undefined
+  #reason: Error | undefined
+
+  constructor(claimed: ClaimedJob, handler: Handler, claim: HeldClaim) {
+    this.claimed = claimed
+    this.handler = handler
+    this.claim = claim
+  }
+
+  get info(): JobInfo {
+    const { jobId, kind, queue, generation, attempt } = this.claimed
+    return { jobId, kind, queue, generation, attempt }
+  }
+
+  /** Made when first asked for: most handlers never look. */
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController()
+    if (this.aborted !== undefined && !this.#abort.signal.aborted) this.#abort.abort(this.#reason)
+    return this.#abort.signal
+  }
+
+  /** The first reason counts. False if there was one before. */
+  abort(reason: AbortReason, error: Error): boolean {
+    if (this.aborted !== undefined) return false
+    this.aborted = reason
+    this.#reason = error
+    this.#abort?.abort(error)
+    return true
+  }
+
+  get leaseIsOurs(): boolean {
+    return !this.claim.lost && monotonicMs() < this.claim.deadline
+  }
+
+  lost(): LeaseLostError {
+    return new LeaseLostError(this.claimed)
+  }
+}

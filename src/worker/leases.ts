@@ -1,0 +1,193 @@
+/**
+ * The leases this worker holds: renews them in good time, and gives them up in time.
+ *
+ * A lease begins when the database carries out the claim, which is after we sent it. So our own deadline, one lease after
+ * sending less a margin, on the monotonic clock, is always earlier than the database's. When it passes without a renewal
+ * known to have succeeded, nobody else can have the job yet, but might soon: running handlers are aborted then, and what
+ * has not started never will. The alarm is set apart from renewing, because a renewal may hang.
+ *
+ * Renewal and cancellation have a connection of their own: a large batch of outcomes must not make them late.
+ */
+import { CancelRequestedError } from '../core/errors.ts'
+import { Alarm, monotonicMs } from '../core/timer.ts'
+import type { Lane } from '../db/lane.ts'
+import { closeClaims, releaseClaim, renew } from '../queue/claim.ts'
+import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
+import { cancelRequests } from '../queue/outcome.ts'
+import type { HeldClaim, HeldJob } from './job.ts'
+import { Loop } from './loop.ts'
+
+/** Cancellation reaches a handler within five seconds, also when nobody tells us of it. */
+const LOOK_FOR_CANCEL_EVERY_MS = 4_000
+const LARGEST_MARGIN_MS = 1_000
+
+export interface LeaseEvents {
+  /** The lease of this job is over, or may soon be. */
+  lost(job: HeldJob): void
+  cancel(job: HeldJob, error: Error): void
+  /** Now and then, while anything is held. */
+  beat(): void
+  problem(error: unknown): void
+}
+
+export class Leases {
+  readonly #lane: Lane
+  readonly #worker: Worker
+  readonly #leaseMs: number
+  readonly #events: LeaseEvents
+  readonly #claims = new Map<ClaimId, HeldClaim>()
+  readonly #loop: Loop
+  readonly #alarm = new Alarm(() => this.#giveUp())
+  /** Every job of theirs has its outcome, but the ledger does not know yet. */
+  #toClose: ClaimId[] = []
+  /** Claims whose reply was lost, and until when they may turn up. */
+  readonly #strays = new Map<ClaimId, number>()
+  #lookedForCancelAt = Number.NEGATIVE_INFINITY
+
+  constructor(lane: Lane, worker: Worker, leaseMs: number, events: LeaseEvents) {
+    this.#lane = lane
+    this.#worker = worker
+    this.#leaseMs = leaseMs
+    this.#events = events
+    this.#loop = new Loop(() => this.#tick(), events.problem)
+  }
+
+  start(): void {
+    this.#loop.start()
+  }
+
+  /** Stops renewing, and leaves no claim behind of which every job has its outcome. */
+  async stop(): Promise<void> {
+    await this.#loop.stop()
+    this.#alarm.set(Number.POSITIVE_INFINITY)
+    await this.#releaseStrays()
+    await this.#close()
+  }
+
+  /** `sentAt`: when the claim was sent, or earlier. */
+  hold(
+    id: ClaimId,
+    sentAt: number,
+    jobs: readonly ClaimedJob[],
+    hold: (job: ClaimedJob, claim: HeldClaim) => HeldJob,
+  ): void {
+    const claim: HeldClaim = { id, open: new Set(), renewedAt: sentAt, deadline: this.#deadline(sentAt), lost: false }
+    for (const job of jobs) claim.open.add(hold(job, claim))
+    this.#claims.set(id, claim)
+    this.#setAlarm()
+    if (this.#claims.size === 1) this.#loop.nudge()
+  }
+
+  /** Nothing of it can have started: whatever it took is handed back as soon as the database can be reached. */
+  lostReply(id: ClaimId): void {
+    this.#strays.set(id, monotonicMs() + this.#leaseMs)
+    this.#loop.nudge()
+  }
+
+  /** Its outcome is known. */
+  done(job: HeldJob): void {
+    const { claim } = job
+    claim.open.delete(job)
+    if (claim.open.size > 0) return
+    this.#claims.delete(claim.id)
+    if (!claim.lost) this.#toClose.push(claim.id)
+  }
+
+  /** Somebody says that a job is to be cancelled; whether it is, the database knows. */
+  lookForCancel(): void {
+    this.#lookedForCancelAt = Number.NEGATIVE_INFINITY
+    this.#loop.nudge()
+  }
+
+  async #tick(): Promise<number> {
+    this.#events.beat()
+    await this.#renew()
+    if (this.#strays.size > 0) await this.#releaseStrays()
+    if (this.#claims.size > 0 && monotonicMs() - this.#lookedForCancelAt >= LOOK_FOR_CANCEL_EVERY_MS) {
+      await this.#lookForCancel()
+    }
+    if (this.#toClose.length > 0) await this.#close()
+    if (this.#claims.size === 0 && this.#strays.size === 0) return Number.POSITIVE_INFINITY
+    return Math.min(this.#leaseMs / 6, LOOK_FOR_CANCEL_EVERY_MS)
+  }
+
+  async #renew(): Promise<void> {
+    const sentAt = monotonicMs()
+    const due = [...this.#claims.values()].filter(
+      ({ lost, renewedAt }) => !lost && sentAt - renewedAt >= this.#leaseMs / 3,
+    )
+    if (due.length === 0) return
+    const answer = await renew(
+      this.#lane,
+      this.#worker,
+      due.map(({ id }) => id),
+      this.#leaseMs,
+    )
+    const held = new Set(answer.held)
+    for (const claim of due) {
+      if (held.has(claim.id)) {
+        claim.renewedAt = sentAt
+        claim.deadline = this.#deadline(sentAt)
+      } else if (claim.open.size > 0) this.#lose(claim)
+    }
+    this.#setAlarm()
+  }
+
+  async #lookForCancel(): Promise<void> {
+    this.#lookedForCancelAt = monotonicMs()
+    const running = [...this.#claims.values()].flatMap(({ open }) => [...open]).filter((job) => job.state === 'running')
+    if (running.length === 0) return
+    const wanted = new Set(
+      (
+        await cancelRequests(
+          this.#lane,
+          running.map(({ claimed }) => claimed),
+        )
+      ).map(({ jobId }) => jobId),
+    )
+    for (const job of running) {
+      if (!wanted.has(job.claimed.jobId) || job.state !== 'running') continue
+      this.#events.cancel(job, new CancelRequestedError(job.claimed.jobId))
+    }
+  }
+
+  // A statement that missed its deadline may be carried out later, so it is asked about until its lease would be over.
+  async #releaseStrays(): Promise<void> {
+    for (const [id, until] of this.#strays) {
+      const released = await releaseClaim(this.#lane, this.#worker, id)
+      if (released.length > 0 || monotonicMs() > until) this.#strays.delete(id)
+    }
+  }
+
+  async #close(): Promise<void> {
+    const ids = this.#toClose
+    if (ids.length === 0) return
+    this.#toClose = []
+    try {
+      await closeClaims(this.#lane, this.#worker, ids)
+    } catch (error) {
+      this.#toClose.push(...ids)
+      throw error
+    }
+  }
+
+  #deadline(sentAt: number): number {
+    return sentAt + this.#leaseMs - Math.min(LARGEST_MARGIN_MS, this.#leaseMs / 10)
+  }
+
+  #giveUp(): void {
+    const now = monotonicMs()
+    for (const claim of this.#claims.values()) if (!claim.lost && claim.deadline <= now) this.#lose(claim)
+    this.#setAlarm()
+  }
+
+  #lose(claim: HeldClaim): void {
+    claim.lost = true
+    for (const job of [...claim.open]) this.#events.lost(job)
+  }
+
+  #setAlarm(): void {
+    const deadlines = [...this.#claims.values()].filter(({ lost }) => !lost).map(({ deadline }) => deadline)
+    this.#alarm.set(Math.min(Number.POSITIVE_INFINITY, ...deadlines))
+  }
+}

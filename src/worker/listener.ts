@@ -1,0 +1,91 @@
+/**
+ * Hears of new work and of cancellations at once. It is believed only after a test: a message sent over another connection
+ * has to arrive here. Behind a pooler in transaction mode LISTEN succeeds and nothing ever arrives; after a half-open
+ * socket the same. Then the worker polls, and the test is tried again later.
+ */
+import { randomUUID } from 'node:crypto'
+import { sleep } from '../core/timer.ts'
+import { Lane } from '../db/lane.ts'
+import { Session, type SessionOptions } from '../db/session.ts'
+import { channelOf, listen, tell } from '../queue/wake.ts'
+import { Loop } from './loop.ts'
+
+const TEST_EVERY_MS = 30_000
+const TEST_AGAIN_AFTER_MS = 300_000
+const ARRIVES_WITHIN_MS = 2_000
+
+export interface ListenerOptions {
+  readonly connection: SessionOptions['connection']
+  readonly deadlineMs: number
+  /** Another connection, over which the test is sent. */
+  readonly over: Lane
+  readonly prepare: boolean
+  onWork(queue: string): void
+  onCancel(jobId: string): void
+  /** Whether messages arrive, from now on. */
+  onHears(hears: boolean): void
+  onProblem(error: unknown): void
+}
+
+export class Listener {
+  readonly #options: ListenerOptions
+  readonly #session: Session
+  readonly #lane: Lane
+  readonly #loop: Loop
+  #subscribed = false
+  #test: { readonly message: string; readonly arrived: AbortController } | undefined
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+    const { schema } = options.over
+    this.#session = new Session({
+      connection: options.connection,
+      deadlineMs: options.deadlineMs,
+      onLost: (error) => {
+        this.#subscribed = false
+        options.onHears(false)
+        options.onProblem(error)
+        this.#loop.nudge()
+      },
+      onNotification: (channel, message) => {
+        if (channel === channelOf(schema, 'cancel')) options.onCancel(message)
+        else if (message === this.#test?.message) this.#test.arrived.abort()
+        else options.onWork(message)
+      },
+    })
+    this.#lane = new Lane(this.#session, { schema, prepare: options.prepare })
+    this.#loop = new Loop(() => this.#tick(), options.onProblem)
+  }
+
+  start(): void {
+    this.#loop.start()
+  }
+
+  async stop(): Promise<void> {
+    this.#test?.arrived.abort()
+    await this.#loop.stop()
+    await this.#session.close()
+  }
+
+  async #tick(): Promise<number> {
+    if (!this.#subscribed) {
+      await listen(this.#lane)
+      this.#subscribed = true
+    }
+    const hears = await this.#testArrives()
+    this.#options.onHears(hears)
+    if (hears) return TEST_EVERY_MS
+    this.#subscribed = false
+    await this.#session.close()
+    return TEST_AGAIN_AFTER_MS
+  }
+
+  async #testArrives(): Promise<boolean> {
+    const arrived = new AbortController()
+    this.#test = { message: `test ${randomUUID()}`, arrived }
+    await tell(this.#options.over, 'wake', this.#test.message)
+    await sleep(ARRIVES_WITHIN_MS, arrived.signal)
+    this.#test = undefined
+    return arrived.signal.aborted
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * The one loop. A duty is a `tick` that answers how many milliseconds it can wait until the next; `nudge` ends the wait.
+ * A tick that fails is reported and tried again after a jittered backoff, up to `slowest`, for as long as it fails:
+ * nothing escapes a loop, and nothing makes it spin.
+ */
+import { backoffMs } from '../core/backoff.ts'
+import { sleep } from '../core/timer.ts'
+
+const BACKOFF = { firstMs: 50, maxMs: 5_000 }
+
+export class Loop {
+  readonly #tick: () => Promise<number>
+  readonly #onProblem: (error: unknown) => void
+  #stopped = false
+  #nudged = false
+  #failures = 0
+  #asleep: AbortController | undefined
+  #running: Promise<void> | undefined
+
+  constructor(tick: () => Promise<number>, onProblem: (error: unknown) => void) {
+    this.#tick = tick
+    this.#onProblem = onProblem
+  }
+
+  /** True from a failed tick to the next that succeeds. */
+  get failing(): boolean {
+    return this.#failures > 0
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** Tick now, or once more if it is ticking. Does not shorten the wait after a failure. */
+  nudge(): void {
+    this.#nudged = true
+    if (this.#failures === 0) this.#asleep?.abort()
+  }
+
+  /** No further tick. Resolves when the one under way has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#asleep?.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped) {
+      this.#nudged = false
+      let waitMs: number
+      try {
+        waitMs = await this.#tick()
+        this.#failures = 0
+      } catch (error) {
+        this.#failures++
+        this.#onProblem(error)
+        waitMs = backoffMs(this.#failures, BACKOFF)
+      }
+      if (this.#stopped || (this.#nudged && this.#failures === 0) || waitMs <= 0) continue
+      this.#asleep = new AbortController()
+      await sleep(waitMs, this.#asleep.signal)
+      this.#asleep = undefined
+    }
+  }
+}

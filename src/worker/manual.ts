@@ -1,0 +1,162 @@
+/**
+ * Claim and finish by hand, for those who bring their own loop. Nothing is renewed unless asked to, and every outcome
+ * throws LeaseLostError when somebody else has the job by now.
+ */
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { backoffMs } from '../core/backoff.ts'
+import { checkInteger } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
+import { DeadlineError, LeaseLostError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
+import { checkOptions } from '../core/options.ts'
+import { parseInput } from '../core/schema.ts'
+import { sleep } from '../core/timer.ts'
+import type { Lane, Queryable } from '../db/lane.ts'
+import { claim, claimSuspects, newClaimId, renew } from '../queue/claim.ts'
+import type { ClaimedJob, ClaimId, JobId, Worker } from '../queue/job.ts'
+import { everySpot } from '../queue/marks.ts'
+import { complete, completeWithin, progress, type Settlement, settle } from '../queue/outcome.ts'
+
+const BUSY_AGAIN_MS = 20
+const BUSY_AT_MOST = 250
+
+export interface ClaimOptions {
+  /** Default: 1, at most 1,000. */
+  readonly limit?: number
+  /** Default: 30s. */
+  readonly lease?: Duration
+}
+
+type Unleased<Item> = Item extends unknown ? Omit<Item, 'jobId' | 'generation'> : never
+
+/** A job claimed by hand. One of its outcomes counts; a second throws LeaseLostError. */
+export class ManualJob<Output = unknown> {
+  readonly id: JobId
+  readonly kind: string
+  readonly generation: number
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly input: Output
+  readonly #lane: Lane
+  readonly #worker: Worker
+  readonly #claimId: ClaimId
+  readonly #leaseMs: number
+  readonly #kind: Kind
+
+  constructor(
+    lane: Lane,
+    worker: Worker,
+    claimId: ClaimId,
+    leaseMs: number,
+    claimed: ClaimedJob,
+    kind: Kind,
+    input: Output,
+  ) {
+    this.#lane = lane
+    this.#worker = worker
+    this.#claimId = claimId
+    this.#leaseMs = leaseMs
+    this.#kind = kind
+    this.id = claimed.jobId
+    this.kind = claimed.kind
+    this.generation = claimed.generation
+    this.attempt = claimed.attempt
+    this.maxAttempts = claimed.maxAttempts
+    this.input = input
+  }
+
+  /** Done, with this result. With `tx`, done exactly when that transaction commits. */
+  async complete(result?: unknown, options: { readonly tx?: Queryable } = {}): Promise<void> {
+    checkOptions('complete', options, ['tx'])
+    const item = { jobId: this.id, generation: this.generation, result, keepMs: this.#kind.keepMs }
+    if (options.tx !== undefined) return completeWithin(this.#lane.within(options.tx), this.#worker, item)
+    await this.#untilNotBusy(async () => {
+      const { refused, busy } = await complete(this.#lane, this.#worker, [item])
+      return refused.length > 0 ? 'refused' : busy.length > 0 ? 'busy' : 'completed'
+    })
+  }
+
+  /** A failed attempt: again after the kind's backoff, or a dead letter when it was the last. */
+  async fail(error: unknown): Promise<'pending' | 'dead_letter' | 'cancelled'> {
+    return this.#settle({ verb: 'fail', error, delayMs: backoffMs(this.attempt, this.#kind.backoff) })
+  }
+
+  /** A dead letter now. */
+  async bury(error: unknown): Promise<void> {
+    await this.#settle({ verb: 'bury', error, reason: 'fatal' })
+  }
+
+  /** Again after this long; the attempt is not spent. */
+  async snooze(delay: Duration): Promise<void> {
+    await this.#settle({ verb: 'snooze', delayMs: durationMs('delay', delay) })
+  }
+
+  /** As if never claimed. */
+  async release(): Promise<void> {
+    await this.#settle({ verb: 'release' })
+  }
+
+  async cancel(): Promise<void> {
+    await this.#settle({ verb: 'cancel' })
+  }
+
+  async progress(note: unknown): Promise<void> {
+    if ((await progress(this.#lane, this.#lease, note)) === 'refused') throw new LeaseLostError(this.#lease)
+  }
+
+  /** Extends the lease of the whole claim, of which this job is a part. */
+  async renew(): Promise<void> {
+    const { lost } = await renew(this.#lane, this.#worker, [this.#claimId], this.#leaseMs)
+    if (lost.length > 0) throw new LeaseLostError(this.#lease)
+  }
+
+  get #lease() {
+    return { jobId: this.id, generation: this.generation }
+  }
+
+  async #settle(outcome: Unleased<Settlement>): Promise<'pending' | 'dead_letter' | 'cancelled'> {
+    const item = { ...this.#lease, ...outcome } as Settlement
+    return this.#untilNotBusy(async () => (await settle(this.#lane, this.#worker, [item]))[0]!.outcome)
+  }
+
+  async #untilNotBusy<Known extends string>(send: () => Promise<Known>): Promise<Exclude<Known, 'busy' | 'refused'>> {
+    for (let tries = 0; tries < BUSY_AT_MOST; tries++) {
+      const answer = await send()
+      if (answer === 'refused') throw new LeaseLostError(this.#lease)
+      if (answer !== 'busy') return answer as Exclude<Known, 'busy' | 'refused'>
+      await sleep(BUSY_AGAIN_MS)
+    }
+    throw new DeadlineError(`Waiting for a lock on job ${this.id}`, BUSY_AGAIN_MS * BUSY_AT_MOST)
+  }
+}
+
+/** Claims jobs of these kinds. One whose input no longer fits its schema becomes a dead letter and is not returned. */
+export async function claimByHand(
+  lane: Lane,
+  kinds: readonly Kind[],
+  options: ClaimOptions = {},
+): Promise<ManualJob[]> {
+  checkOptions('claim', options, ['limit', 'lease'])
+  const limit = checkInteger('claim.limit', options.limit ?? 1, 1, 1_000)
+  const leaseMs = durationMs('claim.lease', options.lease ?? '30s', 1)
+  const worker = { id: randomUUID(), label: `${hostname()}:${process.pid}`.slice(-200) }
+  const byName = new Map(kinds.map((kind) => [kind.name, kind]))
+  const queues = kinds.map(({ queue }) => queue)
+  const claimId = newClaimId()
+  const request = { claimId, worker, kinds: [...byName.keys()], limit, leaseMs }
+  let claimed = await claim(lane, request, everySpot(queues))
+  if (claimed.length === 0) claimed = await claimSuspects(lane, request, queues)
+  const jobs: ManualJob[] = []
+  for (const job of claimed) {
+    const kind = byName.get(job.kind)!
+    const stored: unknown = JSON.parse(job.payload)
+    try {
+      const input = kind.schema === undefined ? stored : await parseInput(kind.name, kind.schema, stored)
+      jobs.push(new ManualJob(lane, worker, claimId, leaseMs, job, kind, input))
+    } catch (error) {
+      await settle(lane, worker, [{ ...job, verb: 'bury', error, reason: 'invalid_input' }])
+    }
+  }
+  return jobs
+}

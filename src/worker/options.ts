@@ -1,0 +1,72 @@
+import { hostname } from 'node:os'
+import { checkInteger, checkText } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+
+export interface WorkerOptions {
+  /** Handlers that run at a time. Default: 10. */
+  readonly concurrency?: number
+  /** Jobs claimed ahead at most, while handlers are fast enough to use them up at once. Default: 500. */
+  readonly prefetch?: number
+  /** A worker that is not heard of for this long has lost its jobs. Renewed while they run. Default: 30s. */
+  readonly lease?: Duration
+  /** How long handlers may go on after SIGTERM, before they are aborted and their jobs released. Default: 25s. */
+  readonly grace?: Duration
+  /** How often an idle worker looks, when nobody tells it of new work. Default: 1s. */
+  readonly poll?: Duration
+  /** How often expired leases are looked for, by one worker of all. Default: 5s. */
+  readonly sweep?: Duration
+  /** Default: 30d. */
+  readonly keepDeadLetters?: Duration
+  /** The history of attempts that did not succeed. Default: 7d. */
+  readonly keepAttempts?: Duration
+  /** Which signals make run() stop. Default: SIGTERM and SIGINT. */
+  readonly signals?: readonly NodeJS.Signals[]
+  /** For people to know this worker by. Default: host:pid. */
+  readonly label?: string
+}
+
+const KNOWN = [
+  'concurrency',
+  'prefetch',
+  'lease',
+  'grace',
+  'poll',
+  'sweep',
+  'keepDeadLetters',
+  'keepAttempts',
+  'signals',
+  'label',
+] as const
+
+export interface WorkerSettings {
+  readonly concurrency: number
+  readonly prefetch: number
+  readonly leaseMs: number
+  readonly graceMs: number
+  readonly pollMs: number
+  readonly sweepMs: number
+  readonly keepDeadLettersMs: number
+  readonly keepAttemptsMs: number
+  readonly signals: readonly NodeJS.Signals[]
+  readonly label: string
+}
+
+export function workerSettings(options: WorkerOptions = {}): WorkerSettings {
+  checkOptions('worker', options, KNOWN)
+  const signals = options.signals ?? ['SIGTERM', 'SIGINT']
+  if (!Array.isArray(signals)) throw new InvalidOptionError('worker.signals', "it must be a list such as ['SIGTERM']")
+  return {
+    concurrency: checkInteger('worker.concurrency', options.concurrency ?? 10, 1, 100_000),
+    prefetch: checkInteger('worker.prefetch', options.prefetch ?? 500, 0, 100_000),
+    leaseMs: durationMs('worker.lease', options.lease ?? '30s', 1_000),
+    graceMs: durationMs('worker.grace', options.grace ?? '25s'),
+    pollMs: durationMs('worker.poll', options.poll ?? '1s', 10),
+    sweepMs: durationMs('worker.sweep', options.sweep ?? '5s', 100),
+    keepDeadLettersMs: durationMs('worker.keepDeadLetters', options.keepDeadLetters ?? '30d'),
+    keepAttemptsMs: durationMs('worker.keepAttempts', options.keepAttempts ?? '7d'),
+    signals,
+    label: checkText('worker.label', options.label ?? `${hostname()}:${process.pid}`.slice(-200), 200),
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * Outcomes on their way to the database.
+ *
+ * They are sent in batches that clock themselves: one is under way at a time, and what ends meanwhile is the next. A lone
+ * job is reported at once; under load batches grow by themselves, with no timer. An outcome leaves this class when it is
+ * known: recorded, refused, or recorded earlier although the reply was lost.
+ *
+ * After a failure the batch is sent again, since every outcome carries its fence and a second one changes nothing. One that
+ * is then refused may have been recorded the first time, so the database is asked (decisions/0009). A batch that the server
+ * refuses for what is in it is sent one by one, so that one bad outcome does not hold up the others.
+ */
+import { setImmediate } from 'node:timers/promises'
+import pg from 'pg'
+import { RolledBackError } from '../core/errors.ts'
+import { describeError } from '../core/storable.ts'
+import type { Lane } from '../db/lane.ts'
+import type { Lease, Worker } from '../queue/job.ts'
+import { type Completion, complete, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
+import type { HeldJob } from './job.ts'
+import { Loop } from './loop.ts'
+
+const BATCH = 500
+const BUSY_AGAIN_MS = 10
+
+type WithoutLease<Item> = Item extends Lease ? Omit<Item, keyof Lease> : never
+
+/** complete, or one of the settlements, or confirm: the handler completed the job in a transaction of its own. */
+export type Outcome =
+  | ({ readonly verb: 'complete' } & WithoutLease<Completion>)
+  | WithoutLease<Settlement>
+  | { readonly verb: 'confirm' }
+
+/** What became of an outcome. unrecordable: the server refuses to store it in any form. */
+export type Known = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'unknown' | 'unrecordable'
+
+export interface Report {
+  readonly job: HeldJob
+  outcome: Outcome
+  /** Sent before, and the reply was lost; or a transaction of the handler's may have ended the job. */
+  uncertain: boolean
+  /** The server refused what was in it, so this is a plainer one in its place. */
+  replaced: boolean
+}
+
+export class Outcomes {
+  readonly #lane: Lane
+  readonly #worker: Worker
+  readonly #onKnown: (report: Report, known: Known) => void
+  readonly #loop: Loop
+  #queue: Report[] = []
+  #oneByOne = false
+  #idle: (() => void)[] = []
+
+  constructor(
+    lane: Lane,
+    worker: Worker,
+    onKnown: (report: Report, known: Known) => void,
+    onProblem: (error: unknown) => void,
+  ) {
+    this.#lane = lane
+    this.#worker = worker
+    this.#onKnown = onKnown
+    this.#loop = new Loop(() => this.#flush(), onProblem)
+  }
+
+  start(): void {
+    this.#loop.start()
+  }
+
+  stop(): Promise<void> {
+    return this.#loop.stop()
+  }
+
+  /** True while the database does not take outcomes: no job should be started that cannot be reported. */
+  get failing(): boolean {
+    return this.#loop.failing
+  }
+
+  get length(): number {
+    return this.#queue.length
+  }
+
+  add(job: HeldJob, outcome: Outcome): void {
+    this.#queue.push({ job, outcome, uncertain: job.completedWithin, replaced: false })
+    if (this.#queue.length === 1) this.#loop.nudge()
+  }
+
+  /** Resolves when nothing is on its way. */
+  async drained(): Promise<void> {
+    if (this.#queue.length > 0) await new Promise<void>((resolve) => this.#idle.push(resolve))
+  }
+
+  async #flush(): Promise<number> {
+    // Handlers that end in the same turn are reported together.
+    await setImmediate()
+    const batch = this.#queue.slice(0, this.#oneByOne ? 1 : BATCH)
+    if (batch.length === 0) return Number.POSITIVE_INFINITY
+    try {
+      const known = await this.#send(batch)
+      const open = batch.filter((report) => !known.has(report))
+      this.#queue.splice(0, batch.length, ...(this.#oneByOne ? [] : open))
+      // One that is busy goes to the end, so that those behind it are sent.
+      if (this.#oneByOne) this.#queue.push(...open)
+      for (const [report, what] of known) this.#onKnown(report, what)
+      if (this.#queue.length === 0) {
+        this.#oneByOne = false
+        for (const resolve of this.#idle.splice(0)) resolve()
+      }
+      return open.length === this.#queue.length && open.length > 0 ? BUSY_AGAIN_MS : 0
+    } catch (error) {
+      for (const report of batch) report.uncertain = true
+      if (!isAboutTheData(error)) throw error
+      if (this.#oneByOne) this.#replace(batch[0]!, error)
+      this.#oneByOne = true
+      return 0
+    }
+  }
+
+  async #send(batch: readonly Report[]): Promise<Map<Report, Known>> {
+    const known = new Map<Report, Known>()
+    const byFence = new Map(batch.map((report) => [fenceOf(report.job.claimed), report]))
+    const of = (lease: Lease) => byFence.get(fenceOf(lease))!
+    const refused: Report[] = []
+
+    const toConfirm = batch.filter(({ outcome }) => outcome.verb === 'confirm')
+    for (const lease of await this.#ask(toConfirm)) {
+      const report = of(lease)
+      // Still ours: the transaction in which the handler completed it did not commit, or not yet; then it is busy.
+      if (lease.recorded === 'held') report.outcome = { verb: 'fail', error: rolledBack(), delayMs: backoffOf(report) }
+      else known.set(report, knownFrom(lease.recorded, 'complete'))
+    }
+
+    const completions = batch.flatMap(({ job, outcome }) =>
+      outcome.verb === 'complete' ? [{ ...leaseOf(job), ...outcome }] : [],
+    )
+    if (completions.length > 0) {
+      const answer = await complete(this.#lane, this.#worker, completions)
+      const not = new Set([...answer.refused, ...answer.busy].map(fenceOf))
+      for (const item of completions) if (!not.has(fenceOf(item))) known.set(of(item), 'completed')
+      refused.push(...answer.refused.map(of))
+    }
+
+    const settlements = batch.flatMap(({ job, outcome }) =>
+      outcome.verb === 'complete' || outcome.verb === 'confirm' ? [] : [{ ...leaseOf(job), ...outcome } as Settlement],
+    )
+    if (settlements.length > 0) {
+      for (const item of await settle(this.#lane, this.#worker, settlements)) {
+        if (item.outcome === 'refused') refused.push(of(item))
+        else if (item.outcome !== 'busy') known.set(of(item), item.outcome)
+      }
+    }
+
+    for (const report of refused) known.set(report, 'refused')
+    for (const lease of await this.#ask(refused.filter((report) => report.uncertain))) {
+      known.set(of(lease), knownFrom(lease.recorded, of(lease).outcome.verb))
+    }
+    return known
+  }
+
+  async #ask(reports: readonly Report[]): Promise<(Lease & { readonly recorded: Recorded })[]> {
+    return reports.length === 0
+      ? []
+      : recorded(
+          this.#lane,
+          reports.map(({ job }) => leaseOf(job)),
+        )
+  }
+
+  // Whatever it was, the job must not be lost: it has failed, with an error that is certain to be storable.
+  #replace(report: Report, error: unknown): void {
+    if (report.replaced) {
+      this.#queue.shift()
+      this.#onKnown(report, 'unrecordable')
+      return
+    }
+    const { message } = describeError(error)
+    const plain = { name: 'Error', message: `The outcome could not be stored: ${message}` }
+    report.replaced = true
+    report.outcome = { verb: 'fail', error: plain, delayMs: backoffOf(report) }
+  }
+}
+
+function backoffOf({ job }: Report): number {
+  return job.handler.kind.backoff.firstMs
+}
+
+function rolledBack(): RolledBackError {
+  return new RolledBackError(
+    'The handler called job.complete(tx) and returned, but that transaction did not commit. Throw, or await its commit.',
+  )
+}
+
+/** held cannot be: the row was not ours when the outcome was refused, and it never becomes ours again. */
+function knownFrom(answer: Recorded, tried: string): Known {
+  if (answer === 'completed' || answer === 'dead_letter' || answer === 'cancelled' || answer === 'unknown')
+    return answer
+  const returns = tried === 'fail' || tried === 'snooze' || tried === 'release'
+  return answer === 'returned' && returns ? 'pending' : 'refused'
+}
+
+function leaseOf({ claimed }: HeldJob): Lease {
+  return { jobId: claimed.jobId, generation: claimed.generation }
+}
+
+function fenceOf({ jobId, generation }: Lease): string {
+  return `${jobId}/${generation}`
+}
+
+/** Not the connection, the server or its disk, but a value: sent again, it would be refused again. */
+function isAboutTheData(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && /^(22|23|42|54|XX)/.test(error.code ?? '')
+}

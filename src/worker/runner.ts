@@ -1,0 +1,186 @@
+/**
+ * The jobs in this process, from claim to known outcome: starts what waits, ends what has run, hands back what must not
+ * start, and aborts what has to stop.
+ */
+import { StoppingError, TimedOutError } from '../core/errors.ts'
+import { sleep } from '../core/timer.ts'
+import type { Lane } from '../db/lane.ts'
+import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
+import type { AbortReason, Events } from './events.ts'
+import { execute, failed } from './execute.ts'
+import type { Handler } from './handler.ts'
+import { HeldJob } from './job.ts'
+import { Leases } from './leases.ts'
+import { type Known, type Outcome, Outcomes, type Report } from './outcomes.ts'
+import type { Slots } from './slots.ts'
+import { newTally, tellOutcome } from './tell-outcome.ts'
+import { Timeouts } from './timeouts.ts'
+
+/** Outcomes on their way at most; then no job is started until some are known. */
+const REPORTS_AT_MOST = 1_000
+/** After its time is over, a handler has this long to end by itself. */
+const ABORTED_FOR_MS = 5_000
+const LAST_REPORTS_MS = 10_000
+/** A job that was claimed ahead and has waited this long goes back, for others to run. */
+const WAITS_AT_MOST_MS = 3_000
+
+export interface RunnerOptions {
+  readonly worker: Worker
+  readonly handlers: ReadonlyMap<string, Handler>
+  readonly slots: Slots
+  readonly events: Events
+  readonly leaseMs: number
+  /** One connection each: a large batch of outcomes must not make a renewal late. */
+  readonly outcomeLane: Lane
+  readonly leaseLane: Lane
+  /** For what handlers ask of their jobs. */
+  readonly handlerLane: Lane
+  /** A job is done with. */
+  onFreed(): void
+}
+
+export class Runner {
+  readonly tally = newTally()
+  readonly leases: Leases
+  readonly #options: RunnerOptions
+  readonly #slots: Slots
+  readonly #outcomes: Outcomes
+  readonly #limits = new Timeouts((job) => this.#timeIsOver(job))
+  readonly #patience = new Timeouts((job) => this.#end(job, failed(job, timedOut(job))))
+  #closed = false
+  #noneRuns: (() => void) | undefined
+
+  constructor(options: RunnerOptions) {
+    const { worker, events, leaseMs, outcomeLane, leaseLane } = options
+    this.#options = options
+    this.#slots = options.slots
+    this.#outcomes = new Outcomes(
+      outcomeLane,
+      worker,
+      (report, known) => this.#known(report, known),
+      (error) => events.problem('recording outcomes', error),
+    )
+    this.leases = new Leases(leaseLane, worker, leaseMs, {
+      lost: (job) => this.#lost(job),
+      cancel: (job, error) => this.#abort(job, 'cancelled', error),
+      beat: () => this.#handBackSurplus(),
+      problem: (error) => events.problem('renewing leases', error),
+    })
+  }
+
+  start(): void {
+    this.#outcomes.start()
+    this.leases.start()
+  }
+
+  /** `sentAt`: when the claim was sent, or earlier. */
+  claimed(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
+    this.leases.hold(claimId, sentAt, jobs, (claimed, claim) => {
+      const job = new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim)
+      this.#slots.add(job)
+      return job
+    })
+    if (this.#closed) this.close()
+    else this.#startMore()
+  }
+
+  /** Starts nothing from here on: what waits goes back. */
+  close(): void {
+    this.#closed = true
+    for (const job of this.#in('waiting')) this.#handBack(job)
+  }
+
+  /** Resolves when no handler runs, after `ms`, or when the signal aborts. */
+  async untilNoneRuns(ms: number, signal: AbortSignal): Promise<void> {
+    if (this.#slots.running === 0) return
+    const timeIsUp = new AbortController()
+    const none = new Promise<void>((resolve) => {
+      this.#noneRuns = resolve
+    })
+    await Promise.race([none, sleep(ms, AbortSignal.any([signal, timeIsUp.signal]))])
+    timeIsUp.abort()
+  }
+
+  abortAll(): void {
+    for (const job of this.#in('running')) this.#abort(job, 'stopping', new StoppingError())
+  }
+
+  /** Releases what still runs, whatever its handler does, and sends what is to be recorded, for as long as that can take. */
+  async stop(): Promise<void> {
+    for (const job of this.#in('running')) this.#end(job, { verb: 'release' })
+    const timeIsUp = new AbortController()
+    await Promise.race([this.#outcomes.drained(), sleep(LAST_REPORTS_MS, timeIsUp.signal)])
+    timeIsUp.abort()
+    await this.#outcomes.stop()
+    await this.leases.stop().catch((error) => this.#options.events.problem('closing claims', error))
+    this.#limits.stop()
+    this.#patience.stop()
+  }
+
+  #startMore(): void {
+    while (!this.#closed && !this.#outcomes.failing && this.#outcomes.length < REPORTS_AT_MOST) {
+      const job = this.#slots.start()
+      if (job === undefined) return
+      // Claimed, and then this process stood still: it must not start what somebody else may have by now.
+      if (!job.leaseIsOurs) this.#end(job, { verb: 'release' })
+      else this.#start(job)
+    }
+  }
+
+  #start(job: HeldJob): void {
+    const { events, handlerLane, worker } = this.#options
+    events.tell('started', job.info)
+    this.#limits.watch(job, job.handler.kind.timeoutMs)
+    void execute(job, handlerLane, worker).then((outcome) => this.#end(job, outcome))
+  }
+
+  /** The first outcome of a job counts: a handler that ends after its time was over is not heard. */
+  #end(job: HeldJob, outcome: Outcome): void {
+    if (job.state !== 'running') return
+    this.#limits.forget(job)
+    this.#patience.forget(job)
+    this.#slots.ran(job)
+    this.#outcomes.add(job, outcome)
+    if (this.#slots.running === 0) this.#noneRuns?.()
+    this.#startMore()
+  }
+
+  #known(report: Report, known: Known): void {
+    this.#slots.release(report.job)
+    this.leases.done(report.job)
+    tellOutcome(this.#options.events, this.tally, report, known)
+    this.#options.onFreed()
+    this.#startMore()
+  }
+
+  #handBack(job: HeldJob): void {
+    this.#slots.withdraw(job)
+    this.#outcomes.add(job, { verb: 'release' })
+  }
+
+  #handBackSurplus(): void {
+    for (const job of this.#slots.waitingLongerThan(WAITS_AT_MOST_MS)) this.#handBack(job)
+  }
+
+  #lost(job: HeldJob): void {
+    if (job.state === 'waiting') this.#handBack(job)
+    else if (job.state === 'running') this.#abort(job, 'lease_lost', job.lost())
+  }
+
+  #timeIsOver(job: HeldJob): void {
+    this.#abort(job, 'timed_out', timedOut(job))
+    this.#patience.watch(job, ABORTED_FOR_MS)
+  }
+
+  #abort(job: HeldJob, reason: AbortReason, error: Error): void {
+    if (job.abort(reason, error)) this.#options.events.tell('aborted', { ...job.info, reason })
+  }
+
+  #in(state: HeldJob['state']): HeldJob[] {
+    return [...this.#slots.jobs()].filter((job) => job.state === state)
+  }
+}
+
+function timedOut({ claimed, handler }: HeldJob): TimedOutError {
+  return new TimedOutError(`The handler of ${claimed.kind}`, handler.kind.timeoutMs)
+}

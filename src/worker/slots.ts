@@ -1,0 +1,198 @@
+/**
+ * The jobs this worker holds, and how many more it wants.
+ *
+ * A job is held from its claim until its outcome is known. Of those held, at most `concurrency` run; the others wait to be
+ * started or report. More are claimed ahead only as fast as they are used up: as many as the last while has shown to be a
+ * tenth of a second's work (or four round trips, where the database is far), and never more than `prefetch`. So a worker
+ * whose handlers take seconds holds nothing that another could run, and one whose handlers take microseconds is never
+ * without work.
+ */
+import { monotonicMs } from '../core/timer.ts'
+import { MAX_CLAIM } from '../queue/claim.ts'
+import type { Handler } from './handler.ts'
+import type { HeldJob } from './job.ts'
+
+const AHEAD_MS = 100
+const AHEAD_ROUND_TRIPS = 4
+const AHEAD_MS_AT_MOST = 1_000
+const MEASURE_EVERY_MS = 10
+/** What was measured this long ago counts for a third. */
+const MEMORY_MS = 100
+
+interface KindSlots {
+  readonly handler: Handler
+  readonly waiting: HeldJob[]
+  /** Index of the first that still waits. */
+  head: number
+  running: number
+  held: number
+}
+
+/** What the next claim should ask for. */
+export interface Room {
+  readonly limit: number
+  readonly kinds: readonly string[]
+  readonly queues: readonly string[]
+  /** Room is left beyond this claim, for kinds without a limit of their own. */
+  readonly moreForOthers: boolean
+}
+
+export class Slots {
+  readonly #concurrency: number
+  readonly #prefetch: number
+  readonly #kinds: readonly KindSlots[]
+  readonly #byName: ReadonlyMap<string, KindSlots>
+  readonly #jobs = new Set<HeldJob>()
+  #running = 0
+  #waiting = 0
+  #sequence = 0
+  #ended = 0
+  #perMs = 0
+  #measuredAt = monotonicMs()
+  #roundTripMs = 0
+
+  constructor(handlers: ReadonlyMap<string, Handler>, concurrency: number, prefetch: number) {
+    this.#concurrency = concurrency
+    this.#prefetch = prefetch
+    this.#byName = new Map(
+      [...handlers].map(([name, handler]) => [name, { handler, waiting: [], head: 0, running: 0, held: 0 }]),
+    )
+    this.#kinds = [...this.#byName.values()]
+  }
+
+  get held(): number {
+    return this.#jobs.size
+  }
+
+  get running(): number {
+    return this.#running
+  }
+
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  jobs(): Iterable<HeldJob> {
+    return this.#jobs
+  }
+
+  /** How long the last claim took, from sending to its answer. */
+  noteRoundTrip(ms: number): void {
+    this.#roundTripMs = ms
+  }
+
+  add(job: HeldJob): void {
+    const slots = this.#of(job)
+    job.sequence = ++this.#sequence
+    slots.waiting.push(job)
+    slots.held++
+    this.#waiting++
+    this.#jobs.add(job)
+  }
+
+  /** The job that has waited longest, of a kind that may start one. It is running from here on. */
+  start(): HeldJob | undefined {
+    if (this.#waiting === 0 || this.#running >= this.#concurrency) return undefined
+    let first: KindSlots | undefined
+    for (const slots of this.#kinds) {
+      if (slots.head === slots.waiting.length || slots.running >= slots.handler.concurrency) continue
+      if (first === undefined || slots.waiting[slots.head]!.sequence < first.waiting[first.head]!.sequence)
+        first = slots
+    }
+    if (first === undefined) return undefined
+    const job = first.waiting[first.head++]!
+    if (first.head === first.waiting.length) {
+      first.waiting.length = 0
+      first.head = 0
+    }
+    this.#waiting--
+    this.#running++
+    first.running++
+    job.state = 'running'
+    return job
+  }
+
+  /** Its handler has ended; the outcome is on its way. */
+  ran(job: HeldJob): void {
+    job.state = 'reporting'
+    this.#running--
+    this.#ended++
+    this.#of(job).running--
+  }
+
+  /** Jobs that were claimed ahead at a pace that did not last. */
+  waitingLongerThan(ms: number): HeldJob[] {
+    const before = monotonicMs() - ms
+    return this.#kinds.flatMap(({ waiting, head }) => waiting.slice(head).filter((job) => job.heldSince < before))
+  }
+
+  /** Takes a job that waits out of the line. */
+  withdraw(job: HeldJob): void {
+    const slots = this.#of(job)
+    slots.waiting.splice(slots.waiting.indexOf(job, slots.head), 1)
+    this.#waiting--
+    job.state = 'reporting'
+  }
+
+  /** Its outcome is known, or will never be. */
+  release(job: HeldJob): void {
+    job.state = 'done'
+    this.#jobs.delete(job)
+    this.#of(job).held--
+  }
+
+  /** Better to wait until more slots are free than to claim a few, unless some stand idle. */
+  wantsMore(): boolean {
+    this.#measure()
+    const capacity = this.#concurrency + this.#ahead()
+    const starving = this.#waiting === 0 && this.#running < this.#concurrency
+    return starving ? this.held < capacity : this.held <= capacity / 2
+  }
+
+  /** What to claim now, if anything. */
+  room(): Room | undefined {
+    if (!this.wantsMore()) return undefined
+    return this.#roomFor(Math.min(this.#concurrency + this.#ahead() - this.held, MAX_CLAIM))
+  }
+
+  /** The same for kinds without a limit of their own. */
+  roomForOthers(room: Room): Room | undefined {
+    const free = this.#concurrency + this.#ahead() - this.held
+    const others = this.#kinds.filter(({ handler }) => handler.concurrency === Number.POSITIVE_INFINITY)
+    if (!room.moreForOthers || free <= 0 || others.length === 0) return undefined
+    return { limit: Math.min(free, MAX_CLAIM), ...namesOf(others), moreForOthers: false }
+  }
+
+  // A claim cannot ask for so many of this kind and so many of that. Kinds with a limit of their own that have no room are
+  // left out; while one has some, the claim is no larger than that, and a second asks for the others alone.
+  #roomFor(free: number): Room | undefined {
+    const wanted = this.#kinds.filter((slots) => slots.held < slots.handler.concurrency)
+    if (wanted.length === 0) return undefined
+    const smallest = Math.min(...wanted.map((slots) => slots.handler.concurrency - slots.held))
+    const limit = Math.min(free, smallest)
+    return { limit, ...namesOf(wanted), moreForOthers: limit < free }
+  }
+
+  #ahead(): number {
+    const windowMs = Math.min(Math.max(AHEAD_MS, AHEAD_ROUND_TRIPS * this.#roundTripMs), AHEAD_MS_AT_MOST)
+    return Math.min(this.#prefetch, Math.floor(this.#perMs * windowMs))
+  }
+
+  #measure(): void {
+    const elapsed = monotonicMs() - this.#measuredAt
+    if (elapsed < MEASURE_EVERY_MS) return
+    const old = Math.exp(-elapsed / MEMORY_MS)
+    this.#perMs = old * this.#perMs + (1 - old) * (this.#ended / elapsed)
+    this.#ended = 0
+    this.#measuredAt += elapsed
+  }
+
+  #of(job: HeldJob): KindSlots {
+    return this.#byName.get(job.claimed.kind)!
+  }
+}
+
+function namesOf(slots: readonly KindSlots[]): { kinds: string[]; queues: string[] } {
+  const kinds = slots.map(({ handler }) => handler.kind)
+  return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
+}

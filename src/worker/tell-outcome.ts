@@ -1,0 +1,67 @@
+import type { DeadLetterReason, Events } from './events.ts'
+import type { HeldJob } from './job.ts'
+import type { Known, Outcome, Report } from './outcomes.ts'
+
+/** How many outcomes of each sort were recorded. */
+export interface Tally {
+  completed: number
+  /** Failed attempts that will be tried again. */
+  retrying: number
+  deadLetters: number
+  snoozed: number
+  cancelled: number
+  released: number
+  /** Came too late, and changed nothing. */
+  refused: number
+}
+
+export function newTally(): Tally {
+  return { completed: 0, retrying: 0, deadLetters: 0, snoozed: 0, cancelled: 0, released: 0, refused: 0 }
+}
+
+/** Counts an outcome, tells listeners of it, and logs it if somebody should look. */
+export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Report, known: Known): void {
+  const { jobId, kind, generation } = job.claimed
+  switch (known) {
+    case 'completed':
+      tally.completed++
+      events.tell('completed', job.info)
+      break
+    case 'cancelled':
+      tally.cancelled++
+      events.tell('cancelled', job.info)
+      break
+    case 'pending':
+      tellReturned(events, tally, job, outcome)
+      break
+    case 'dead_letter': {
+      const reason: DeadLetterReason = outcome.verb === 'bury' ? outcome.reason : 'attempts_exhausted'
+      const error = 'error' in outcome ? outcome.error : undefined
+      tally.deadLetters++
+      events.tell('dead_letter', { ...job.info, error, reason })
+      events.log({ level: 'error', message: `job ${jobId} (${kind}) is a dead letter: ${reason}`, error, jobId, kind })
+      break
+    }
+    default: {
+      const tried = outcome.verb
+      if (known === 'refused') tally.refused++
+      events.tell(known === 'unknown' ? 'unknown' : 'refused', { ...job.info, tried })
+      const became = { unknown: 'left no trace', refused: 'was refused', unrecordable: 'could not be stored' }[known]
+      const message = `${tried} of job ${jobId} (${kind}), generation ${generation}, ${became}`
+      events.log({ level: 'warn', message, jobId, kind })
+    }
+  }
+}
+
+function tellReturned(events: Events, tally: Tally, job: HeldJob, outcome: Outcome): void {
+  if (outcome.verb === 'fail') {
+    tally.retrying++
+    events.tell('retrying', { ...job.info, error: outcome.error, delayMs: outcome.delayMs })
+  } else if (outcome.verb === 'snooze') {
+    tally.snoozed++
+    events.tell('snoozed', { ...job.info, delayMs: outcome.delayMs })
+  } else {
+    tally.released++
+    events.tell('released', job.info)
+  }
+}

@@ -1,0 +1,51 @@
+import { Alarm, monotonicMs } from '../core/timer.ts'
+import type { HeldJob } from './job.ts'
+
+/**
+ * The hard limits on how long handlers run, with one timer for all. The jobs of a kind have the same limit, so those that
+ * started first end first, and only the first of each kind has to be looked at.
+ */
+export class Timeouts {
+  readonly #onTime: (job: HeldJob) => void
+  readonly #byKind = new Map<string, Map<HeldJob, number>>()
+  readonly #alarm = new Alarm(() => this.#ring())
+
+  constructor(onTime: (job: HeldJob) => void) {
+    this.#onTime = onTime
+  }
+
+  watch(job: HeldJob, limitMs: number): void {
+    const jobs = this.#byKind.get(job.claimed.kind) ?? new Map<HeldJob, number>()
+    this.#byKind.set(job.claimed.kind, jobs)
+    const at = monotonicMs() + limitMs
+    jobs.set(job, at)
+    // Not moved when jobs are forgotten: it then rings for nobody, and is set anew.
+    this.#alarm.setEarlier(at)
+  }
+
+  forget(job: HeldJob): void {
+    this.#byKind.get(job.claimed.kind)?.delete(job)
+  }
+
+  stop(): void {
+    this.#byKind.clear()
+    this.#alarm.set(Number.POSITIVE_INFINITY)
+  }
+
+  #ring(): void {
+    const now = monotonicMs()
+    for (const jobs of this.#byKind.values()) {
+      for (const [job, at] of jobs) {
+        if (at > now) break
+        jobs.delete(job)
+        this.#onTime(job)
+      }
+    }
+    this.#setAlarm()
+  }
+
+  #setAlarm(): void {
+    const first = [...this.#byKind.values()].map((jobs) => jobs.values().next().value ?? Number.POSITIVE_INFINITY)
+    this.#alarm.set(Math.min(...first, Number.POSITIVE_INFINITY))
+  }
+}

@@ -1,0 +1,275 @@
+/**
+ * A worker: one process's share of the work.
+ *
+ *   listener ─► fetcher ──claims──► slots ──► runner: execute ──outcome──► outcomes ──known──► slots, leases
+ *                                               leases: renew, lose, cancel
+ *   housekeeper: sweep, expire, prune, partitions
+ *
+ * Four connections: claims and housekeeping, outcomes, leases, and the one that listens. Each part is a loop that reports
+ * what goes wrong and tries again, so nothing the database does ends the process.
+ */
+import { randomUUID } from 'node:crypto'
+import type pg from 'pg'
+import { type Duration, durationMs } from '../core/duration.ts'
+import { SchemaError } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+import { sleep } from '../core/timer.ts'
+import type { Connection } from '../db/connection.ts'
+import { Lane } from '../db/lane.ts'
+import { Session } from '../db/session.ts'
+import type { Worker as Identity } from '../queue/job.ts'
+import { Events, type WorkerEvents } from './events.ts'
+import { Fetcher } from './fetcher.ts'
+import { type Handler, handlersByKind } from './handler.ts'
+import { Housekeeper } from './housekeeper.ts'
+import { Listener } from './listener.ts'
+import { type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
+import { Runner } from './runner.ts'
+import { Slots } from './slots.ts'
+import type { Tally } from './tell-outcome.ts'
+
+const STATEMENT_DEADLINE_MS = 10_000
+/** After their signal was aborted, handlers have this long to end by themselves. */
+const STOPPED_FOR_MS = 1_000
+
+/** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
+export type Until = 'stopped' | 'empty' | 'once'
+
+export interface StopOptions {
+  /** How long handlers may go on. Default: the worker's grace. */
+  readonly grace?: Duration
+}
+
+export class Worker {
+  /** Fresh each time; its label is for people. */
+  readonly identity: Identity
+  readonly #connection: Connection
+  readonly #settings: WorkerSettings
+  readonly #handlers: ReadonlyMap<string, Handler>
+  readonly #until: Until
+  readonly #events: Events
+  readonly #sessions: Session[] = []
+  readonly #slots: Slots
+  readonly #runner: Runner
+  readonly #fetcher: Fetcher
+  readonly #housekeeper: Housekeeper
+  readonly #listener: Listener | undefined
+  readonly #hurry = new AbortController()
+  #lookedForSuspects = false
+  #isTold: boolean | undefined
+  #running: Promise<void> | undefined
+  #stopped: Promise<void> | undefined
+  #isStopping = false
+  #end: () => void = () => {}
+
+  constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
+    this.#connection = connection
+    this.#handlers = handlersByKind(handlers)
+    this.#settings = workerSettings(options)
+    this.#until = until
+    this.#events = new Events(connection.log)
+    const { concurrency, prefetch, leaseMs, label } = this.#settings
+    this.identity = { id: randomUUID(), label }
+    this.#slots = new Slots(this.#handlers, concurrency, until === 'once' ? 0 : prefetch)
+    this.#runner = new Runner({
+      worker: this.identity,
+      handlers: this.#handlers,
+      slots: this.#slots,
+      events: this.#events,
+      leaseMs,
+      outcomeLane: this.#lane(STATEMENT_DEADLINE_MS),
+      leaseLane: this.#lane(Math.min(STATEMENT_DEADLINE_MS, leaseMs / 3)),
+      handlerLane: connection.lane,
+      onFreed: () => this.#fetcher.slotsFreed(),
+    })
+    const claims = this.#lane(STATEMENT_DEADLINE_MS)
+    this.#fetcher = this.#makeFetcher(claims)
+    this.#housekeeper = this.#makeHousekeeper(claims)
+    const { listen } = connection
+    if (listen !== undefined && until === 'stopped') this.#listener = this.#makeListener(claims, listen)
+  }
+
+  /** What was recorded so far. */
+  get tally(): Readonly<Tally> {
+    return this.#runner.tally
+  }
+
+  on<Name extends keyof WorkerEvents>(name: Name, listener: (...event: WorkerEvents[Name]) => void): this {
+    this.#events.emitter.on(name, listener as never)
+    return this
+  }
+
+  off<Name extends keyof WorkerEvents>(name: Name, listener: (...event: WorkerEvents[Name]) => void): this {
+    this.#events.emitter.off(name, listener as never)
+    return this
+  }
+
+  /** Works until it is stopped, by a signal or by stop(). Throws SchemaError when the database was not migrated. */
+  run(): Promise<void> {
+    this.#running ??= this.#work()
+    return this.#running
+  }
+
+  /**
+   * Claims no more, lets handlers end within the grace period, releases the rest without spending an attempt, and leaves no
+   * lease behind. Called again with a grace of 0 it waits for handlers no longer.
+   */
+  async stop(options: StopOptions = {}): Promise<void> {
+    checkOptions('stop', options, ['grace'])
+    const graceMs = options.grace === undefined ? this.#settings.graceMs : durationMs('stop.grace', options.grace)
+    if (graceMs === 0) this.#hurry.abort()
+    if (!this.#isStopping) {
+      this.#isStopping = true
+      this.#stopped = this.#stop(graceMs)
+    }
+    await this.#stopped
+    await this.#running?.catch(() => {})
+  }
+
+  async #work(): Promise<void> {
+    const ended = new Promise<void>((resolve) => {
+      this.#end = resolve
+    })
+    const unhook = this.#hookSignals()
+    try {
+      await this.#checkSchema()
+      if (!this.#isStopping) await this.#start()
+      await ended
+    } finally {
+      unhook()
+      await Promise.all(this.#sessions.map((session) => session.close()))
+      this.#events.tell('stopped')
+    }
+  }
+
+  /** The first signal lets handlers finish, the second does not, a third is Node's own business. */
+  #hookSignals(): () => void {
+    const signals = this.#until === 'stopped' ? this.#settings.signals : []
+    const unhook = () => {
+      for (const signal of signals) process.off(signal, onSignal)
+    }
+    const onSignal = () => {
+      if (this.#isStopping) unhook()
+      void this.stop(this.#isStopping ? { grace: 0 } : {})
+    }
+    for (const signal of signals) process.on(signal, onSignal)
+    return unhook
+  }
+
+  /** A database that cannot be reached is waited for, unless a caller waits for us; one that was not migrated is not. */
+  async #checkSchema(): Promise<void> {
+    while (!this.#isStopping) {
+      try {
+        return await this.#connection.checkSchema()
+      } catch (error) {
+        if (error instanceof SchemaError || this.#until !== 'stopped') throw error
+        this.#events.problem('connecting', error)
+        await sleep(1_000 * (0.5 + Math.random()), this.#hurry.signal)
+      }
+    }
+  }
+
+  async #start(): Promise<void> {
+    this.#runner.start()
+    if (this.#until === 'stopped') this.#housekeeper.start()
+    else await this.#housekeeper.tick().catch((error) => this.#events.problem('housekeeping', error))
+    this.#fetcher.start()
+    this.#listener?.start()
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.#events.tell('stopping')
+    this.#runner.close()
+    const nothingNew = Promise.all([this.#fetcher.stop(), this.#housekeeper.stop(), this.#listener?.stop()])
+    await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
+    this.#runner.abortAll()
+    await this.#runner.untilNoneRuns(STOPPED_FOR_MS, this.#hurry.signal)
+    await nothingNew
+    await this.#runner.stop()
+    this.#end()
+  }
+
+  #nothingLeft(): void {
+    if (this.#until === 'stopped') return
+    if (this.#lookedForSuspects) void this.stop()
+    this.#lookedForSuspects = true
+    this.#fetcher.suspectsWait()
+  }
+
+  #makeFetcher(lane: Lane): Fetcher {
+    const { concurrency, leaseMs, pollMs } = this.#settings
+    return new Fetcher({
+      lane,
+      worker: this.identity,
+      leaseMs,
+      pollMs,
+      concurrency,
+      ...this.#names(),
+      slots: this.#slots,
+      leases: this.#runner.leases,
+      once: this.#until === 'once',
+      onClaimed: (claimId, sentAt, jobs) => {
+        this.#lookedForSuspects = this.#until === 'once'
+        this.#runner.claimed(claimId, sentAt, jobs)
+      },
+      onEmpty: () => this.#nothingLeft(),
+      onProblem: (error) => this.#events.problem('claiming', error),
+    })
+  }
+
+  #makeHousekeeper(lane: Lane): Housekeeper {
+    const { sweepMs, keepDeadLettersMs, keepAttemptsMs } = this.#settings
+    return new Housekeeper({
+      lane,
+      events: this.#events,
+      ...this.#names(),
+      sweepEveryMs: sweepMs,
+      keepDeadLettersMs,
+      keepAttemptsMs,
+      keepFinishedMs: Math.max(...[...this.#handlers.values()].map(({ kind }) => kind.keepMs || 0)),
+      onSuspects: () => this.#fetcher.suspectsWait(),
+    })
+  }
+
+  #makeListener(over: Lane, connection: pg.ClientConfig): Listener {
+    const { queues } = this.#names()
+    return new Listener({
+      connection,
+      deadlineMs: STATEMENT_DEADLINE_MS,
+      over,
+      prepare: this.#connection.prepare,
+      onWork: (queue) => {
+        if (queues.includes(queue)) this.#fetcher.wake()
+      },
+      onCancel: () => this.#runner.leases.lookForCancel(),
+      onHears: (hears) => this.#hears(hears),
+      onProblem: (error) => this.#events.problem('listening', error),
+    })
+  }
+
+  #hears(hears: boolean): void {
+    if (hears === this.#isTold) return
+    this.#isTold = hears
+    // What was enqueued before we listened told nobody.
+    if (hears) this.#fetcher.wake()
+    this.#events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
+    const message = hears ? 'is told of new work' : 'is not told of new work, and polls'
+    this.#events.log({ level: 'info', message: `worker ${this.identity.label} ${message}` })
+  }
+
+  #names(): { kinds: string[]; queues: string[] } {
+    const kinds = [...this.#handlers.values()].map(({ kind }) => kind)
+    return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
+  }
+
+  #lane(deadlineMs: number): Lane {
+    const { client, schema, prepare } = this.#connection
+    const session = new Session({
+      connection: client,
+      deadlineMs,
+      onLost: (error) => this.#events.problem('a connection was lost', error),
+    })
+    this.#sessions.push(session)
+    return new Lane(session, { schema, prepare })
+  }
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import * as errors from '../../src/core/errors.ts'
+
+test('every error has its own code, its class as its name, and the codes are the published list', () => {
+  const lost = new errors.LeaseLostError({ jobId: '17', generation: 3 })
+  const schema = new errors.SchemaError('no such schema', { cause: 'x' })
+  const all = [
+    new errors.CancelRequestedError('17'),
+    new errors.DeadlineError('A statement', 10),
+    new errors.InvalidInputError('mail', [{ path: 'to.0', message: 'expected a string' }]),
+    new errors.InvalidOptionError('lease', 'it is negative'),
+    new errors.JobNotFoundError('17'),
+    lost,
+    new errors.RolledBackError(),
+    schema,
+    new errors.StoppingError(),
+    new errors.TimedOutError('The handler of mail', 10),
+    new errors.ValueNotStorableError('$', 'x'),
+  ]
+  assert.deepEqual(
+    all.map((error) => error.code),
+    [...errors.ERROR_CODES],
+  )
+  for (const error of all) assert.ok(error instanceof errors.LeaseholdError && error.name === error.constructor.name)
+  assert.match(lost.message, /job 17 \(generation 3\).*Nothing was changed/)
+  assert.equal(schema.cause, 'x')
+})
