@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
-import { LeaseholdError, ValueNotStorableError } from '../../src/core/errors.ts'
+import { ValueNotStorableError } from '../../src/core/errors.ts'
 import { describeError, encodeInput, encodeSafely, safeText } from '../../src/core/storable.ts'
 
 /** What Postgres asks of jsonb, tested without any of the code under test. */
@@ -22,7 +22,7 @@ function assertStorable(text: string): void {
   walk(JSON.parse(text))
 }
 
-function refusal(value: unknown, limits?: { bytes?: number; depth?: number }): errors.ValueNotStorableError {
+function refusal(value: unknown, limits?: { bytes?: number; depth?: number }): ValueNotStorableError {
   try {
     encodeInput(value, limits)
   } catch (error) {
