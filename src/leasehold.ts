@@ -1,5 +1,6 @@
 /** The public face: what producers, scripts and worker processes call. */
 
+import pg from 'pg'
 import { type Duration, durationMs } from './core/duration.ts'
 import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
@@ -208,6 +209,8 @@ function toNewJob<Input>(kind: Kind<Input, unknown>, { delay, at, ...job }: Many
 }
 
 function checkTx(tx: Queryable): Queryable {
+  // A pool would take any connection, and none of them has the transaction.
+  if (tx instanceof pg.Pool) throw new InvalidOptionError('tx', 'it is a pool; pass the client on which you sent BEGIN')
   if (typeof tx?.query === 'function') return tx
   throw new InvalidOptionError(
     'tx',

@@ -23,8 +23,10 @@ export interface SessionOptions {
 export class Session implements Queryable {
   readonly #options: SessionOptions
   #client: pg.Client | undefined
+  #connecting: ((error: Error) => void) | undefined
   #turn: Promise<unknown> = Promise.resolve()
   #closed = false
+  #abandoned = false
 
   constructor(options: SessionOptions) {
     this.#options = options
@@ -48,7 +50,15 @@ export class Session implements Queryable {
     })
   }
 
+  /** At once, whatever is under way: it rejects, and so does everything later. */
+  abandon(): void {
+    this.#abandoned = true
+    if (this.#client !== undefined) this.#drop(this.#client)
+    this.#connecting?.(new DeadlineError('Connecting', this.#options.deadlineMs))
+  }
+
   async #send(config: QueryArrayConfig): Promise<QueryArrayResult> {
+    if (this.#abandoned) throw new DeadlineError('Waiting for the database', 0)
     const client = this.#client ?? (await this.#connect())
     const { deadlineMs } = this.#options
     try {
@@ -75,10 +85,15 @@ export class Session implements Queryable {
       client.on('notification', ({ channel, payload }) => onNotification(channel, payload ?? ''))
     }
     try {
-      await client.connect()
+      await new Promise<void>((resolve, reject) => {
+        this.#connecting = reject
+        client.connect().then(() => resolve(), reject)
+      })
     } catch (error) {
       destroy(client)
       throw error
+    } finally {
+      this.#connecting = undefined
     }
     this.#client = client
     return client

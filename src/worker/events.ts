@@ -44,11 +44,15 @@ export interface WorkerEvents {
 
 /** Tells listeners and the log. Neither can harm the worker: what they throw goes to the log, or nowhere. */
 export class Events {
-  readonly emitter = new EventEmitter<WorkerEvents>()
+  readonly emitter = new EventEmitter<WorkerEvents>({ captureRejections: true })
   readonly #log: Log
 
   constructor(log: Log) {
     this.#log = log
+    // An async listener that rejects would otherwise end the process.
+    Object.assign(this.emitter, {
+      [EventEmitter.captureRejectionSymbol]: (error: unknown, name: string) => this.#listenerFailed(name, error),
+    })
   }
 
   tell<Name extends keyof WorkerEvents>(name: Name, ...event: WorkerEvents[Name]): void {
@@ -56,8 +60,12 @@ export class Events {
     try {
       ;(this.emitter as EventEmitter).emit(name, ...event)
     } catch (error) {
-      this.log({ level: 'error', message: `a listener of "${name}" threw`, error })
+      this.#listenerFailed(name, error)
     }
+  }
+
+  #listenerFailed(name: string, error: unknown): void {
+    this.log({ level: 'error', message: `a listener of "${name}" threw`, error })
   }
 
   log(entry: LogEntry): void {

@@ -99,6 +99,7 @@ export class Fetcher {
       return Number.POSITIVE_INFINITY
     }
     if (this.#desk.for === 'suspects') return this.#suspects(this.#desk)
+    this.#empty = false
     const room = slots.room()
     if (room === undefined) return Number.POSITIVE_INFINITY
     const first = await this.#claim(room)

@@ -54,7 +54,13 @@ export class Listener {
       },
     })
     this.#lane = new Lane(this.#session, { schema, prepare: options.prepare })
-    this.#loop = new Loop(() => this.#tick(), options.onProblem)
+    this.#loop = new Loop(
+      () => this.#tick(),
+      (error) => {
+        options.onHears(false)
+        options.onProblem(error)
+      },
+    )
   }
 
   start(): void {

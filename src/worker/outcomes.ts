@@ -208,5 +208,5 @@ function fenceOf({ jobId, generation }: Lease): string {
 
 /** Not the connection, the server or its disk, but a value: sent again, it would be refused again. */
 function isAboutTheData(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && /^(22|23|42|54|XX)/.test(error.code ?? '')
+  return error instanceof pg.DatabaseError && /^(22|23|54)/.test(error.code ?? '')
 }

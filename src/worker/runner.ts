@@ -20,7 +20,6 @@ import { Timeouts } from './timeouts.ts'
 const REPORTS_AT_MOST = 1_000
 /** After its time is over, a handler has this long to end by itself. */
 const ABORTED_FOR_MS = 5_000
-const LAST_REPORTS_MS = 10_000
 /** A job that was claimed ahead and has waited this long goes back, for others to run. */
 const WAITS_AT_MOST_MS = 3_000
 
@@ -105,12 +104,11 @@ export class Runner {
     for (const job of this.#in('running')) this.#abort(job, 'stopping', new StoppingError())
   }
 
-  /** Releases what still runs, whatever its handler does, and sends what is to be recorded, for as long as that can take. */
-  async stop(): Promise<void> {
+  /** Releases what still runs, whatever its handler does, and sends what is to be recorded, until the signal aborts. */
+  async stop(giveUp: AbortSignal): Promise<void> {
     for (const job of this.#in('running')) this.#end(job, { verb: 'release' })
-    const timeIsUp = new AbortController()
-    await Promise.race([this.#outcomes.drained(), sleep(LAST_REPORTS_MS, timeIsUp.signal)])
-    timeIsUp.abort()
+    const aborted = new Promise((resolve) => giveUp.addEventListener('abort', resolve, { once: true }))
+    await Promise.race([this.#outcomes.drained(), aborted])
     await this.#outcomes.stop()
     await this.leases.stop().catch((error) => this.#options.events.problem('closing claims', error))
     this.#limits.stop()

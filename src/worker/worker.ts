@@ -13,7 +13,7 @@ import type pg from 'pg'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { SchemaError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { sleep } from '../core/timer.ts'
+import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
@@ -31,6 +31,8 @@ import type { Tally } from './tell-outcome.ts'
 const STATEMENT_DEADLINE_MS = 10_000
 /** After their signal was aborted, handlers have this long to end by themselves. */
 const STOPPED_FOR_MS = 1_000
+/** What is left to record when no handler runs any more has this long; then a database that does not answer is left. */
+const LAST_WORDS_MS = 10_000
 
 /** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
 export type Until = 'stopped' | 'empty' | 'once'
@@ -127,6 +129,7 @@ export class Worker {
   }
 
   async #work(): Promise<void> {
+    if (this.#isStopping) return
     const ended = new Promise<void>((resolve) => {
       this.#end = resolve
     })
@@ -184,8 +187,15 @@ export class Worker {
     await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
     this.#runner.abortAll()
     await this.#runner.untilNoneRuns(STOPPED_FOR_MS, this.#hurry.signal)
+    const giveUp = new AbortController()
+    giveUp.signal.addEventListener('abort', () => {
+      for (const session of this.#sessions) session.abandon()
+    })
+    const lastWords = new Alarm(() => giveUp.abort())
+    lastWords.set(monotonicMs() + LAST_WORDS_MS)
     await nothingNew
-    await this.#runner.stop()
+    await this.#runner.stop(giveUp.signal)
+    lastWords.set(Number.POSITIVE_INFINITY)
     this.#end()
   }
 
