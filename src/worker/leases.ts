@@ -8,7 +8,6 @@
  *
  * Renewal and cancellation have a connection of their own: a large batch of outcomes must not make them late.
  */
-import { CancelRequestedError } from '../core/errors.ts'
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { closeClaims, releaseClaim, renew } from '../queue/claim.ts'
@@ -24,7 +23,8 @@ const LARGEST_MARGIN_MS = 1_000
 export interface LeaseEvents {
   /** The lease of this job is over, or may soon be. */
   lost(job: HeldJob): void
-  cancel(job: HeldJob, error: Error): void
+  /** Somebody wants this job cancelled. */
+  cancel(job: HeldJob): void
   /** Now and then, while anything is held. */
   beat(): void
   problem(error: unknown): void
@@ -135,20 +135,13 @@ export class Leases {
 
   async #lookForCancel(): Promise<void> {
     this.#lookedForCancelAt = monotonicMs()
-    const running = [...this.#claims.values()].flatMap(({ open }) => [...open]).filter((job) => job.state === 'running')
-    if (running.length === 0) return
-    const wanted = new Set(
-      (
-        await cancelRequests(
-          this.#lane,
-          running.map(({ claimed }) => claimed),
-        )
-      ).map(({ jobId }) => jobId),
-    )
-    for (const job of running) {
-      if (!wanted.has(job.claimed.jobId) || job.state !== 'running') continue
-      this.#events.cancel(job, new CancelRequestedError(job.claimed.jobId))
-    }
+    const held = [...this.#claims.values()]
+      .flatMap(({ open }) => [...open])
+      .filter(({ state }) => state !== 'reporting')
+    if (held.length === 0) return
+    const leases = held.map(({ claimed }) => claimed)
+    const wanted = new Set((await cancelRequests(this.#lane, leases)).map(({ jobId }) => jobId))
+    for (const job of held) if (wanted.has(job.claimed.jobId)) this.#events.cancel(job)
   }
 
   // A statement that missed its deadline may be carried out later, so it is asked about until its lease would be over.

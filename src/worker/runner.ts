@@ -2,7 +2,7 @@
  * The jobs in this process, from claim to known outcome: starts what waits, ends what has run, hands back what must not
  * start, and aborts what has to stop.
  */
-import { StoppingError, TimedOutError } from '../core/errors.ts'
+import { CancelRequestedError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
@@ -61,7 +61,7 @@ export class Runner {
     )
     this.leases = new Leases(leaseLane, worker, leaseMs, {
       lost: (job) => this.#lost(job),
-      cancel: (job, error) => this.#abort(job, 'cancelled', error),
+      cancel: (job) => this.#cancel(job),
       beat: () => this.#handBackSurplus(),
       problem: (error) => events.problem('renewing leases', error),
     })
@@ -163,6 +163,12 @@ export class Runner {
   #lost(job: HeldJob): void {
     if (job.state === 'waiting') this.#handBack(job)
     else if (job.state === 'running') this.#abort(job, 'lease_lost', job.lost())
+  }
+
+  #cancel(job: HeldJob): void {
+    // Handed back, a job that is to be cancelled is.
+    if (job.state === 'waiting') this.#handBack(job)
+    else if (job.state === 'running') this.#abort(job, 'cancelled', new CancelRequestedError(job.claimed.jobId))
   }
 
   #timeIsOver(job: HeldJob): void {

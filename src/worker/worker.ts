@@ -258,7 +258,7 @@ export class Worker {
   }
 
   #hears(hears: boolean): void {
-    if (hears === this.#isTold) return
+    if (hears === this.#isTold || this.#isStopping) return
     this.#isTold = hears
     // What was enqueued before we listened told nobody.
     if (hears) this.#fetcher.wake()
