@@ -197,8 +197,8 @@ export class Leasehold {
 function toNewJob<Input>(kind: Kind<Input, unknown>, { delay, at, ...job }: ManyOptions<Input>): NewJob {
   if (delay !== undefined && at !== undefined) throw new InvalidOptionError('at', 'there is a delay already')
   return {
-    priority: kind.priority,
     ...job,
+    priority: job.priority ?? kind.priority,
     kind: kind.name,
     queue: kind.queue,
     maxAttempts: kind.maxAttempts,

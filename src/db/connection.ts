@@ -46,7 +46,8 @@ export class Connection {
     this.pool = options.pool ?? newPool(options.connectionString, this.log)
     this.client = clientConfig(this.pool)
     this.listen = listenConfig(options.listen ?? true, this.client)
-    this.lane = new Lane(this.pool, { schema: this.schema, prepare: this.prepare })
+    const { schema, prepare } = this
+    this.lane = new Lane(this.pool, { schema, prepare, deadlineMs: PRODUCER_DEADLINE_MS })
   }
 
   checkSchema(): Promise<void> {
@@ -64,7 +65,6 @@ function newPool(connectionString: string | undefined, log: Log): pg.Pool {
     connectionString: checkUrl('Leasehold.connectionString', connectionString),
     application_name: 'leasehold',
     connectionTimeoutMillis: PRODUCER_DEADLINE_MS,
-    query_timeout: PRODUCER_DEADLINE_MS,
     keepAlive: true,
     allowExitOnIdle: true,
   })

@@ -11,6 +11,8 @@ export interface LaneOptions {
   readonly schema?: string
   /** Named statements are planned once per connection. PgBouncer in transaction mode needs false. Default: true. */
   readonly prepare?: boolean
+  /** On our side, for each statement. Not in the caller's transaction, whose client could not be used afterwards. */
+  readonly deadlineMs?: number
 }
 
 /** A row as the server printed it. Parsing is left to the statement that knows what it asked for. */
@@ -41,6 +43,7 @@ export class Lane {
   readonly schema: string
   readonly #db: Queryable
   readonly #prepare: boolean
+  readonly #deadline: { readonly query_timeout?: number }
   readonly #quoted: string
   readonly #rendered: Map<string, { text: string; name?: string }>
 
@@ -49,6 +52,7 @@ export class Lane {
     this.#quoted = quoteSchema(this.schema)
     this.#db = db
     this.#prepare = options.prepare ?? true
+    this.#deadline = options.deadlineMs === undefined ? {} : { query_timeout: options.deadlineMs }
     this.#rendered = rendered
   }
 
@@ -66,7 +70,13 @@ export class Lane {
       config = this.#prepare ? { text, name: `${this.schema}/${name}` } : { text }
       this.#rendered.set(statement, config)
     }
-    const result = await this.#db.query({ ...config, values: values as unknown[], rowMode: 'array', types: asPrinted })
+    const result = await this.#db.query({
+      ...config,
+      ...this.#deadline,
+      values: values as unknown[],
+      rowMode: 'array',
+      types: asPrinted,
+    })
     return result.rows as unknown as Row[]
   }
 }

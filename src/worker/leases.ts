@@ -180,7 +180,8 @@ export class Leases {
   }
 
   #setAlarm(): void {
-    const deadlines = [...this.#claims.values()].filter(({ lost }) => !lost).map(({ deadline }) => deadline)
-    this.#alarm.set(Math.min(Number.POSITIVE_INFINITY, ...deadlines))
+    let first = Number.POSITIVE_INFINITY
+    for (const { lost, deadline } of this.#claims.values()) if (!lost && deadline < first) first = deadline
+    this.#alarm.set(first)
   }
 }
