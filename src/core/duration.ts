@@ -21,6 +21,6 @@ export function durationMs(option: string, value: Duration, leastMs = 0): number
 }
 
 function parse(value: unknown): number | undefined {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(value))
+  const match = typeof value === 'string' ? /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value) : null
   return match === null ? undefined : Number(match[1]) * UNIT_MS[match[2] as Unit]
 }

@@ -13,11 +13,18 @@ export type Log = (entry: LogEntry) => void
 /** Warnings and errors, a line each on stderr: the name and code of an error, and not its message. */
 export const logToStderr: Log = ({ level, message, error }) => {
   if (level === 'info') return
-  process.stderr.write(`leasehold ${level}: ${message}${error === undefined ? '' : ` (${brief(error)})`}\n`)
+  const text = `leasehold ${level}: ${message}${error === undefined ? '' : ` (${brief(error)})`}`
+  // One line, whatever a kind is called or an error calls itself.
+  process.stderr.write(`${text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')}\n`)
 }
 
 function brief(error: unknown): string {
-  const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown }
-  const words = [name, code].filter((word) => typeof word === 'string' && word !== '')
-  return words.length > 0 ? words.join(' ') : typeof error
+  try {
+    const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown }
+    const words = [name, code].filter((word) => typeof word === 'string' && word !== '') as string[]
+    if (words.length > 0) return words.join(' ').slice(0, 200)
+  } catch {
+    // Read by getters that throw.
+  }
+  return typeof error
 }

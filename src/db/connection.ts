@@ -83,8 +83,8 @@ function clientConfig(pool: pg.Pool): pg.ClientConfig {
 }
 
 function listenConfig(listen: boolean | string, client: pg.ClientConfig): pg.ClientConfig | undefined {
-  if (typeof listen === 'string') return { connectionString: checkUrl('Leasehold.listen', listen) }
-  return listen ? client : undefined
+  if (typeof listen === 'boolean') return listen ? client : undefined
+  return { connectionString: checkUrl('Leasehold.listen', listen) }
 }
 
 /** The URL parser's own error holds the whole string, password included. */

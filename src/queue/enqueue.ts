@@ -112,7 +112,8 @@ function encode(job: NewJob): Encoded {
   if (job.metadata !== undefined) more.metadata = JSON.parse(encodeInput(job.metadata, { bytes: 65_536 }))
   if (job.tags !== undefined) {
     if (!Array.isArray(job.tags)) throw new InvalidOptionError('tags', 'it must be a list of strings')
-    more.tags = job.tags.map((tag) => checkText('tags', tag, 200))
+    // From, not map, which would step over holes.
+    more.tags = Array.from(job.tags, (tag) => checkText('tags', tag, 200))
   }
   if (job.payloadVersion !== undefined) {
     more.payload_version = checkInteger('payloadVersion', job.payloadVersion, 0, 32_767)

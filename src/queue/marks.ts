@@ -39,7 +39,8 @@ export class Marks {
   // Looks take turns of their own: if one happened on every second claim, a shared turn would favour one queue for ever.
   #claims = 0
   #looks = 0
-  #lookCostsMs: [number, number] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
+  // The first look also opens the connection, so what it took says nothing.
+  #lookCostsMs: [number, number] = [0, 0]
   #lookedAt = Number.NEGATIVE_INFINITY
   #hurry = true
 
@@ -85,10 +86,14 @@ export class Marks {
 
   /** Whether the next claim will be a look from the beginning. */
   lookIsDue(): boolean {
-    if (this.#marks.size === 0) return true
+    return this.lookDueInMs() <= 0
+  }
+
+  lookDueInMs(): number {
+    if (this.#marks.size === 0) return 0
     const cost = Math.min(LOOK_COST_FACTOR * Math.min(...this.#lookCostsMs), LONGEST_WAIT_MS)
     const wait = Math.max(this.#hurry ? 0 : LOOK_EVERY_MS, cost)
-    return this.#now() - this.#lookedAt >= wait
+    return this.#lookedAt + wait - this.#now()
   }
 }
 

@@ -143,7 +143,7 @@ function checkGeneration(generation: number): number {
 
 // Backoffs and reasons come from user code while a failure is being recorded, and recording must not fail.
 function safeDelay(delayMs: number): number {
-  return delayMs > 0 ? Math.min(delayMs, CENTURY_MS) : 0
+  return typeof delayMs === 'number' && delayMs > 0 ? Math.min(delayMs, CENTURY_MS) : 0
 }
 
 function safeReason(reason: string): string {

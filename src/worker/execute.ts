@@ -18,13 +18,24 @@ export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promis
     input = kind.schema === undefined ? stored : await parseInput(kind.name, kind.schema, stored)
   } catch (error) {
     // A schema that fails for another reason than the input, such as a lookup that could not be made, may do better later.
-    return error instanceof InvalidInputError ? { verb: 'bury', error, reason: 'invalid_input' } : failed(held, error)
+    return judged(held, error, () =>
+      error instanceof InvalidInputError ? { verb: 'bury', error, reason: 'invalid_input' } : failed(held, error),
+    )
   }
   try {
     const result = await run(new RunningJob(held, input, lane, worker) as unknown as Job<never>)
     return held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
   } catch (error) {
-    return outcomeOf(held, error)
+    return judged(held, error, () => outcomeOf(held, error))
+  }
+}
+
+/** A proxy can throw at the mere question what it is. What cannot be judged is an ordinary failure. */
+function judged(held: HeldJob, error: unknown, judge: () => Outcome): Outcome {
+  try {
+    return judge()
+  } catch {
+    return failed(held, error)
   }
 }
 
@@ -32,10 +43,16 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
   // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
   if (held.aborted === 'stopping' || held.aborted === 'lease_lost' || isLoss(held, error)) return { verb: 'release' }
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
-  if (error instanceof Snooze) return { verb: 'snooze', delayMs: error.delayMs }
+  if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error) }
   if (error instanceof Cancel || held.aborted === 'cancelled') return { verb: 'cancel' }
-  if (error instanceof RetryAfter) return { verb: 'fail', error, delayMs: error.delayMs }
+  if (error instanceof RetryAfter) return { verb: 'fail', error, delayMs: delayOf(error) }
   return failed(held, error)
+}
+
+/** Checked when it was made, but it may have been changed since. */
+function delayOf({ delayMs }: Snooze | RetryAfter): number {
+  if (typeof delayMs === 'number' && delayMs >= 0) return delayMs
+  throw new TypeError('not a delay')
 }
 
 export function failed({ claimed, handler }: HeldJob, error: unknown): Outcome {

@@ -120,7 +120,9 @@ export class Fetcher {
     }
     this.#empty = true
     if (slots.held === 0 && last.fromStart) this.#options.onEmpty()
-    return this.#options.pollMs * (0.75 + 0.5 * Math.random())
+    const pollMs = this.#options.pollMs * (0.75 + 0.5 * Math.random())
+    // A wake-up that came too soon after a look for another is not forgotten until the next poll.
+    return last.fromStart ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
   }
 
   async #claim(room: Room): Promise<{ full: boolean; fromStart: boolean }> {

@@ -42,6 +42,8 @@ export interface HeldClaim {
   /** Our own end of the lease, a little before the database's. */
   deadline: number
   lost: boolean
+  /** An outcome could not be recorded, so the ledger must keep the claim for the sweep to find the job. */
+  leftToSweep: boolean
 }
 
 /** waiting: claimed, not started. running: in its handler. reporting: its outcome is not known yet. */

@@ -71,7 +71,8 @@ export class Leases {
     jobs: readonly ClaimedJob[],
     hold: (job: ClaimedJob, claim: HeldClaim) => HeldJob,
   ): void {
-    const claim: HeldClaim = { id, open: new Set(), renewedAt: sentAt, deadline: this.#deadline(sentAt), lost: false }
+    const deadline = this.#deadline(sentAt)
+    const claim: HeldClaim = { id, open: new Set(), renewedAt: sentAt, deadline, lost: false, leftToSweep: false }
     for (const job of jobs) claim.open.add(hold(job, claim))
     this.#claims.set(id, claim)
     this.#setAlarm()
@@ -84,13 +85,14 @@ export class Leases {
     this.#loop.nudge()
   }
 
-  /** Its outcome is known. */
-  done(job: HeldJob): void {
+  /** Its outcome is known, or cannot be recorded. */
+  done(job: HeldJob, recorded: boolean): void {
     const { claim } = job
     claim.open.delete(job)
+    if (!recorded) claim.leftToSweep = true
     if (claim.open.size > 0) return
     this.#claims.delete(claim.id)
-    if (!claim.lost) this.#toClose.push(claim.id)
+    if (!claim.lost && !claim.leftToSweep) this.#toClose.push(claim.id)
   }
 
   /** Somebody says that a job is to be cancelled; whether it is, the database knows. */

@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import { backoffMs } from '../core/backoff.ts'
 import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
-import { DeadlineError, LeaseLostError } from '../core/errors.ts'
+import { DeadlineError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
 import { parseInput } from '../core/schema.ts'
@@ -155,7 +155,12 @@ export async function claimByHand(
       const input = kind.schema === undefined ? stored : await parseInput(kind.name, kind.schema, stored)
       jobs.push(new ManualJob(lane, worker, claimId, leaseMs, job, kind, input))
     } catch (error) {
-      await settle(lane, worker, [{ ...job, verb: 'bury', error, reason: 'invalid_input' }])
+      // As in a worker: a schema that fails for another reason than the input may do better later.
+      const isInput = error instanceof InvalidInputError
+      const delayMs = backoffMs(job.attempt, kind.backoff)
+      await settle(lane, worker, [
+        isInput ? { ...job, verb: 'bury', error, reason: 'invalid_input' } : { ...job, verb: 'fail', error, delayMs },
+      ])
     }
   }
   return jobs

@@ -49,6 +49,7 @@ export class Outcomes {
   readonly #loop: Loop
   #queue: Report[] = []
   #oneByOne = false
+  #failing = false
   #idle: (() => void)[] = []
 
   constructor(
@@ -73,7 +74,7 @@ export class Outcomes {
 
   /** True while the database does not take outcomes: no job should be started that cannot be reported. */
   get failing(): boolean {
-    return this.#loop.failing
+    return this.#failing
   }
 
   get length(): number {
@@ -97,6 +98,8 @@ export class Outcomes {
     if (batch.length === 0) return Number.POSITIVE_INFINITY
     try {
       const known = await this.#send(batch)
+      // Before anybody is told: what waited for this is started then.
+      this.#failing = false
       const open = batch.filter((report) => !known.has(report))
       this.#queue.splice(0, batch.length, ...(this.#oneByOne ? [] : open))
       // One that is busy goes to the end, so that those behind it are sent.
@@ -109,7 +112,8 @@ export class Outcomes {
       return open.length === this.#queue.length && open.length > 0 ? BUSY_AGAIN_MS : 0
     } catch (error) {
       for (const report of batch) report.uncertain = true
-      if (!isAboutTheData(error)) throw error
+      this.#failing = !isAboutTheData(error)
+      if (this.#failing) throw error
       if (this.#oneByOne) this.#replace(batch[0]!, error)
       this.#oneByOne = true
       return 0

@@ -107,7 +107,10 @@ export class Runner {
   /** Releases what still runs, whatever its handler does, and sends what is to be recorded, until the signal aborts. */
   async stop(giveUp: AbortSignal): Promise<void> {
     for (const job of this.#in('running')) this.#end(job, { verb: 'release' })
-    const aborted = new Promise((resolve) => giveUp.addEventListener('abort', resolve, { once: true }))
+    const aborted = new Promise((resolve) => {
+      if (giveUp.aborted) resolve(undefined)
+      giveUp.addEventListener('abort', resolve, { once: true })
+    })
     await Promise.race([this.#outcomes.drained(), aborted])
     await this.#outcomes.stop()
     await this.leases.stop().catch((error) => this.#options.events.problem('closing claims', error))
@@ -145,7 +148,7 @@ export class Runner {
 
   #known(report: Report, known: Known): void {
     this.#slots.release(report.job)
-    this.leases.done(report.job)
+    this.leases.done(report.job, known !== 'unrecordable')
     tellOutcome(this.#options.events, this.tally, report, known)
     this.#options.onFreed()
     this.#startMore()
