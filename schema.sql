@@ -279,26 +279,28 @@ declare
   dropped integer := 0;
 begin
   foreach parent in array array['archive', 'job_attempt'] loop
-    select c.relname into partition
-    from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = format('"leasehold".%I', parent)::regclass and c.relname ~ '_\d{8}$'
-      and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC' 
-        <= "leasehold".clock() - case parent when 'archive' then interval '0' else keep_attempts end
-    order by c.relname limit 1;
-    continue when partition is null;
-    if parent = 'archive' then
-      execute format('select exists (
-        select from "leasehold".%I a join "leasehold".idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
-        where a.idempotency_key is not null and k.job_id = a.id and a.finished_at > "leasehold".clock() - k.keep_for)', partition)
-      into needed;
-      continue when needed;
-    end if;
-    begin
-      execute format('drop table "leasehold".%I', partition);
-      dropped := dropped + 1;
-    exception
-      when lock_not_available or deadlock_detected or undefined_table then null;
-    end;
+    for partition in
+      select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where i.inhparent = format('"leasehold".%I', parent)::regclass and c.relname ~ '_\d{8}$'
+        and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC'
+          <= "leasehold".clock() - case parent when 'archive' then interval '0' else keep_attempts end
+      order by c.relname
+    loop
+      if parent = 'archive' then
+        execute format('select exists (
+          select from "leasehold".%I a join "leasehold".idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
+          where a.idempotency_key is not null and k.job_id = a.id and a.finished_at > "leasehold".clock() - k.keep_for)', partition)
+        into needed;
+        continue when needed;
+      end if;
+      begin
+        execute format('drop table "leasehold".%I', partition);
+        dropped := dropped + 1;
+      exception
+        when lock_not_available or deadlock_detected or undefined_table then null;
+      end;
+      exit;
+    end loop;
   end loop;
   return dropped;
 end
@@ -442,7 +444,8 @@ begin
       partition := parent || '_' || to_char(day, 'YYYYMMDD');
       continue when to_regclass(format('"leasehold".%I', partition)) is not null;
       begin
-        -- Attached rather than created in place: that takes no lock which an insert into the parent would wait for.
+        -- Attached rather than created in place: the parent's inserts go on meanwhile, but for those into the default
+        -- partition, which is looked through for rows of that day.
         execute format('create table "leasehold".%I (like "leasehold".%I including defaults including constraints)', partition, parent);
         execute format('alter table "leasehold".%I attach partition "leasehold".%I for values from (%L) to (%L)',
           parent, partition, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');

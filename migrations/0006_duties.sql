@@ -8,4 +8,4 @@ create table leasehold.duty (
   constraint duty_pkey primary key (name)
 ) with (fillfactor = 50, vacuum_truncate = off);
 
-insert into leasehold.duty (name) values ('sweep'), ('expire'), ('prune'), ('partitions');
+insert into leasehold.duty (name) values ('sweep'), ('suspects'), ('expire'), ('prune'), ('partitions');

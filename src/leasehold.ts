@@ -1,6 +1,5 @@
 /** The public face: what producers, scripts and worker processes call. */
 
-import pg from 'pg'
 import { type Duration, durationMs } from './core/duration.ts'
 import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
@@ -72,8 +71,8 @@ export class Leasehold {
 
   /** Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent. */
   async enqueue<Input>(
-    kind: Kind<Input, never> | Kind<Input, unknown>,
-    input: Input,
+    kind: Kind<Input, unknown>,
+    input: NoInfer<Input>,
     options: EnqueueOptions = {},
   ): Promise<Enqueued> {
     checkOptions('enqueue', options, ['tx', ...JOB_OPTIONS])
@@ -210,7 +209,8 @@ function toNewJob<Input>(kind: Kind<Input, unknown>, { delay, at, ...job }: Many
 
 function checkTx(tx: Queryable): Queryable {
   // A pool would take any connection, and none of them has the transaction.
-  if (tx instanceof pg.Pool) throw new InvalidOptionError('tx', 'it is a pool; pass the client on which you sent BEGIN')
+  if (typeof tx === 'object' && tx !== null && 'totalCount' in tx)
+    throw new InvalidOptionError('tx', 'it is a pool; pass the client on which you sent BEGIN')
   if (typeof tx?.query === 'function') return tx
   throw new InvalidOptionError(
     'tx',

@@ -15,13 +15,15 @@ export interface KindOptions {
   readonly maxAttempts?: number
   /** The wait after a failure: doubles from `first` up to `max`, a quarter of it random. Default: 1s, 1h. */
   readonly backoff?: { readonly first?: Duration; readonly max?: Duration }
-  /** A handler that runs longer is aborted and has failed. Default: 1h. */
+  /** A handler that runs longer is aborted; if it has not ended 5 s later, it has failed. Default: 1h. */
   readonly timeout?: Duration
-  /** How long finished jobs can be looked up. False: not at all. Default: 7d. */
+  /** How long completed jobs can be looked up, at most 90d. False: not at all. Default: 7d. */
   readonly keep?: Duration | false
   /** How long an idempotency key is remembered after its job has finished. Default: 24h. */
   readonly keepKey?: Duration
 }
+
+const KEPT_AT_MOST_MS = 90 * 86_400_000
 
 const KNOWN = ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'keep', 'keepKey'] as const
 
@@ -68,8 +70,16 @@ export function kind(name: string, options: KindOptions = {}): Kind {
       maxMs: durationMs(`${of}.backoff.max`, options.backoff?.max ?? '1h'),
     },
     timeoutMs: durationMs(`${of}.timeout`, options.timeout ?? '1h', 1),
-    keepMs: options.keep === false ? false : durationMs(`${of}.keep`, options.keep ?? '7d'),
+    keepMs: checkKeep(`${of}.keep`, options.keep ?? '7d'),
     keepKeyMs: durationMs(`${of}.keepKey`, options.keepKey ?? '24h'),
     schema: options.input,
   })
+}
+
+// Forgetting is dropping a day's table, and those days are made ahead.
+function checkKeep(option: string, keep: Duration | false): number | false {
+  if (keep === false) return false
+  const keepMs = durationMs(option, keep)
+  if (keepMs <= KEPT_AT_MOST_MS) return keepMs
+  throw new InvalidOptionError(option, 'it is more than 90d; copy what you need for longer to a table of your own')
 }

@@ -1,8 +1,9 @@
 /** How a database is reached: by producers through a pool, by workers through connections of their own. */
 import pg from 'pg'
-import { InvalidOptionError } from '../core/errors.ts'
+import { DeadlineError, InvalidOptionError } from '../core/errors.ts'
 import { type Log, logToStderr } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
+import { withDeadline } from '../core/timer.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
 
@@ -17,7 +18,7 @@ export interface ConnectionOptions {
   readonly schema?: string
   /** Named statements, planned once per connection. False behind PgBouncer in transaction mode. Default: true. */
   readonly prepare?: boolean
-  /** Hear of new work at once. A connection string here reaches the server past a pooler. Default: true. */
+  /** Hear of new work at once. Behind a pooler: false, or a connection string that reaches past it. Default: true. */
   readonly listen?: boolean | string
   /** Where messages for people go. Default: warnings and errors to stderr. */
   readonly log?: Log
@@ -42,6 +43,9 @@ export class Connection {
     this.schema = options.schema ?? 'leasehold'
     this.prepare = options.prepare ?? true
     this.log = options.log ?? logToStderr
+    if (options.pool !== undefined && options.connectionString !== undefined) {
+      throw new InvalidOptionError('Leasehold.pool', 'there is a connectionString already')
+    }
     this.#poolIsOurs = options.pool === undefined
     this.pool = options.pool ?? newPool(options.connectionString, this.log)
     this.client = clientConfig(this.pool)
@@ -50,8 +54,9 @@ export class Connection {
     this.lane = new Lane(this.pool, { schema, prepare, deadlineMs: PRODUCER_DEADLINE_MS })
   }
 
-  checkSchema(): Promise<void> {
-    return checkSchema(this.pool, { schema: this.schema })
+  checkSchema(deadlineMs: number): Promise<void> {
+    const checked = checkSchema(this.pool, { schema: this.schema })
+    return withDeadline(checked, deadlineMs, () => new DeadlineError('Asking for the schema', deadlineMs))
   }
 
   /** Ends the pool, if it is ours. */

@@ -1,5 +1,6 @@
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
-import { SchemaError } from '../core/errors.ts'
+import { DeadlineError, SchemaError } from '../core/errors.ts'
+import { withDeadline } from '../core/timer.ts'
 
 /** Whatever runs a query: a pool, a client, the caller's open transaction. */
 export interface Queryable {
@@ -43,7 +44,7 @@ export class Lane {
   readonly schema: string
   readonly #db: Queryable
   readonly #prepare: boolean
-  readonly #deadline: { readonly query_timeout?: number }
+  readonly #deadlineMs: number | undefined
   readonly #quoted: string
   readonly #rendered: Map<string, { text: string; name?: string }>
 
@@ -52,7 +53,7 @@ export class Lane {
     this.#quoted = quoteSchema(this.schema)
     this.#db = db
     this.#prepare = options.prepare ?? true
-    this.#deadline = options.deadlineMs === undefined ? {} : { query_timeout: options.deadlineMs }
+    this.#deadlineMs = options.deadlineMs
     this.#rendered = rendered
   }
 
@@ -70,13 +71,16 @@ export class Lane {
       config = this.#prepare ? { text, name: `${this.schema}/${name}` } : { text }
       this.#rendered.set(statement, config)
     }
-    const result = await this.#db.query({
-      ...config,
-      ...this.#deadline,
-      values: values as unknown[],
-      rowMode: 'array',
-      types: asPrinted,
-    })
+    const query: QueryArrayConfig = { ...config, values: values as unknown[], rowMode: 'array', types: asPrinted }
+    const result = await (this.#deadlineMs === undefined
+      ? this.#db.query(query)
+      : this.#inTime(query, this.#deadlineMs))
     return result.rows as unknown as Row[]
+  }
+
+  /** Waiting for a connection of the pool included. The driver's own limit, a little later, gives the connection back. */
+  #inTime(query: QueryArrayConfig, deadlineMs: number): Promise<QueryArrayResult> {
+    const limited = { ...query, query_timeout: deadlineMs + 1_000 } as QueryArrayConfig
+    return withDeadline(this.#db.query(limited), deadlineMs, () => new DeadlineError('A statement', deadlineMs))
   }
 }

@@ -58,8 +58,8 @@ export class Session implements Queryable {
   }
 
   async #send(config: QueryArrayConfig): Promise<QueryArrayResult> {
-    if (this.#abandoned) throw new DeadlineError('Waiting for the database', 0)
-    const client = this.#client ?? (await this.#connect())
+    if (this.#abandoned) neverSent(new DeadlineError('Waiting for the database', this.#options.deadlineMs))
+    const client = this.#client ?? (await this.#connect().catch(neverSent))
     const { deadlineMs } = this.#options
     try {
       return await withDeadline(client.query(config), deadlineMs, () => new DeadlineError('A statement', deadlineMs))
@@ -111,6 +111,18 @@ export class Session implements Queryable {
   }
 }
 
+const UNSENT = new WeakSet<object>()
+
+function neverSent(error: unknown): never {
+  if (typeof error === 'object' && error !== null) UNSENT.add(error)
+  throw error
+}
+
+/** Whether the statement that failed with this error may have reached a server. */
+export function maybeSent(error: unknown): boolean {
+  return !(typeof error === 'object' && error !== null && UNSENT.has(error))
+}
+
 /** Without a goodbye: nobody may be there to hear it. */
 function destroy(client: pg.Client): void {
   const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
@@ -119,10 +131,11 @@ function destroy(client: pg.Client): void {
 
 /**
  * After an ordinary refusal the connection is as good as before. Not after a server that shuts down (57P), one that became
- * read-only because another was promoted (25006), or anything that did not come from a server at all.
+ * read-only because another was promoted (25006), a pooler that mixed up prepared statements (26000, 42P05), or anything
+ * that did not come from a server at all.
  */
 function isUsableAfter(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return false
   const code = error.code ?? ''
-  return !(code.startsWith('57P') || code.startsWith('08') || code === '25006' || code === '53300')
+  return !/^(57P..|08...|25006|53300|26000|42P05)$/.test(code)
 }

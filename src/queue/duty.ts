@@ -2,7 +2,7 @@ import type { Lane } from '../db/lane.ts'
 import { TAKE_DUTIES } from './duty.sql.ts'
 import { numericArray } from './parameters.ts'
 
-export const DUTIES = ['sweep', 'expire', 'prune', 'partitions'] as const
+export const DUTIES = ['sweep', 'suspects', 'expire', 'prune', 'partitions'] as const
 export type Duty = (typeof DUTIES)[number]
 
 /** The duties that fell to this caller, and how long it is until another may be due. */

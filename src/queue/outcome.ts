@@ -12,6 +12,8 @@ export const KEEP_MS = 7 * 86_400_000
 
 export interface Completion extends Lease {
   readonly result?: unknown
+  /** The result as encodeSafely made it, if that was done already. */
+  readonly resultJson?: string
   /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
   readonly keepMs?: number | false
 }
@@ -27,7 +29,7 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
   const { first, repeated } = onePerLease(items)
   const rows = await lane.run(COMPLETE, [
     ...fences(first),
-    first.map((item) => (item.result === undefined ? null : encodeSafely(item.result))),
+    first.map((item) => item.resultJson ?? (item.result === undefined ? null : encodeSafely(item.result))),
     numericArray(first.map((item) => (item.keepMs === false ? 'null' : safeDelay(item.keepMs ?? KEEP_MS)))),
     worker.id,
   ])

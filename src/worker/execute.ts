@@ -40,8 +40,11 @@ function judged(held: HeldJob, error: unknown, judge: () => Outcome): Outcome {
 }
 
 function outcomeOf(held: HeldJob, error: unknown): Outcome {
+  const isLoss = error instanceof LeaseLostError && error.jobId === held.claimed.jobId
+  // complete(tx) has said itself that it changed nothing.
+  if (isLoss) held.completedWithin = false
   // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
-  if (held.aborted === 'stopping' || held.aborted === 'lease_lost' || isLoss(held, error)) return { verb: 'release' }
+  if (isLoss || held.aborted === 'stopping' || held.aborted === 'lease_lost') return { verb: 'release' }
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
   if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error) }
   if (error instanceof Cancel || held.aborted === 'cancelled') return { verb: 'cancel' }
@@ -57,10 +60,6 @@ function delayOf({ delayMs }: Snooze | RetryAfter): number {
 
 export function failed({ claimed, handler }: HeldJob, error: unknown): Outcome {
   return { verb: 'fail', error, delayMs: Math.min(backoffMs(claimed.attempt, handler.kind.backoff), CENTURY_MS) }
-}
-
-function isLoss({ claimed }: HeldJob, error: unknown): boolean {
-  return error instanceof LeaseLostError && error.jobId === claimed.jobId
 }
 
 /** The job as its handler sees it. Getters, because most handlers look at little of it. */

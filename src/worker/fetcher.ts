@@ -6,12 +6,13 @@
  *
  * Suspects (jobs whose worker died) are claimed into an empty worker only, so that one that kills its process takes nobody
  * along (decisions/0007). When some wait, the worker clears its desk: it claims nothing until what it holds is done, then
- * works off suspects until there are none. Where handlers take longer than a lease that would keep suspects waiting for
- * ever, so after one lease a single suspect is claimed beside them.
+ * works off suspects until there are none, or for one lease: then it is everyone's turn again. Where handlers take longer
+ * than a lease that would keep suspects waiting for ever, so after one lease a single suspect is claimed beside them.
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
-import { claim, claimSuspects, newClaimId } from '../queue/claim.ts'
+import { maybeSent } from '../db/session.ts'
+import { claim, claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
 import { clearBusy, markBusy } from '../queue/wake.ts'
@@ -23,6 +24,8 @@ import type { Room, Slots } from './slots.ts'
 const BUSY_AFTER_MS = 500
 const BUSY_FOR_MS = 5_000
 const SUSPECTS_AT_ONCE = 16
+/** While the desk is being cleared: how often to see whether others have taken them meanwhile. */
+const STILL_WAIT_MS = 2_000
 
 export interface FetcherOptions {
   readonly lane: Lane
@@ -100,13 +103,13 @@ export class Fetcher {
     }
     if (this.#desk.for === 'suspects') return this.#suspects(this.#desk)
     this.#empty = false
-    const room = slots.room()
+    let room = slots.room()
     if (room === undefined) return Number.POSITIVE_INFINITY
-    const first = await this.#claim(room)
-    const others = first.full ? slots.roomForOthers(room) : undefined
-    const last = others === undefined ? first : await this.#claim(others)
+    let last = await this.#claim(room)
+    for (room = slots.room(room); last.full && room !== undefined; room = slots.room(room))
+      last = await this.#claim(room)
     if (last.full) {
-      await this.#sayWhetherBusy(room.queues)
+      await this.#sayWhetherBusy(last.queues)
       return 0
     }
     // What was short from a mark may not be from the beginning.
@@ -125,7 +128,7 @@ export class Fetcher {
     return last.fromStart ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
   }
 
-  async #claim(room: Room): Promise<{ full: boolean; fromStart: boolean }> {
+  async #claim(room: Room): Promise<{ full: boolean; fromStart: boolean; queues: string[] }> {
     const { lane, worker, leaseMs, slots, leases, onClaimed } = this.#options
     const { spots, fromStart } = this.#marks.next()
     const claimId = newClaimId()
@@ -133,7 +136,7 @@ export class Fetcher {
     const here = spots.filter(({ queue }) => room.queues.includes(queue))
     const request = { claimId, worker, kinds: room.kinds, limit: room.limit, leaseMs }
     const jobs = await claim(lane, request, here).catch((error) => {
-      leases.lostReply(claimId)
+      if (maybeSent(error)) leases.lostReply(claimId)
       throw error
     })
     const tookMs = monotonicMs() - sentAt
@@ -141,30 +144,37 @@ export class Fetcher {
     this.#marks.learn({ fromStart, jobs, limit: room.limit, tookMs })
     if (jobs.length > 0) this.#claimedSome = true
     if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
-    return { full: jobs.length === room.limit, fromStart }
+    const queues = [...new Set(jobs.map(({ queue }) => queue))]
+    return { full: jobs.length === room.limit, fromStart, queues }
   }
 
   async #suspects(desk: Extract<Desk, { for: 'suspects' }>): Promise<number> {
     const { lane, worker, leaseMs, slots, leases, concurrency, kinds, queues, onClaimed } = this.#options
     const alone = slots.held === 0
     const patienceMs = desk.since + leaseMs - monotonicMs()
-    if (!alone && (desk.working || patienceMs > 0)) return desk.working ? Number.POSITIVE_INFINITY : patienceMs
+    if (!alone && patienceMs > 0) {
+      if (desk.working || (await suspectsWait(lane, queues, kinds))) return Math.min(patienceMs, STILL_WAIT_MS)
+      return this.#backToEveryone() // Others were quicker.
+    }
+    if (desk.working && patienceMs <= 0) return this.#backToEveryone()
     const claimId = newClaimId()
     const sentAt = monotonicMs()
-    const limit = alone ? Math.min(concurrency, SUSPECTS_AT_ONCE) : 1
+    const limit = alone ? Math.min(concurrency, SUSPECTS_AT_ONCE, slots.smallestConcurrency) : 1
     const jobs = await claimSuspects(lane, { claimId, worker, kinds, limit, leaseMs }, queues).catch((error) => {
-      leases.lostReply(claimId)
+      if (maybeSent(error)) leases.lostReply(claimId)
       throw error
     })
     if (jobs.length > 0) this.#claimedSome = true
     if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
-    if (jobs.length === 0 || !alone) {
-      this.#desk = { for: 'everyone' }
-      this.#marks.lookFromStart()
-      return 0
-    }
+    if (jobs.length === 0 || !alone) return this.#backToEveryone()
     desk.working = true
-    return Number.POSITIVE_INFINITY
+    return Math.max(0, patienceMs)
+  }
+
+  #backToEveryone(): number {
+    this.#desk = { for: 'everyone' }
+    this.#marks.lookFromStart()
+    return 0
   }
 
   async #sayWhetherBusy(queues: readonly string[]): Promise<void> {

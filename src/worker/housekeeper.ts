@@ -12,14 +12,18 @@ import { Loop } from './loop.ts'
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
 const ROUNDS = 20
-const LOOK_FOR_SUSPECTS_EVERY_MS = 5_000
-const DAYS_AHEAD_AT_MOST = 100
+/** Between two questions what is due. */
+const SOONEST_MS = 50
+/** Days made ahead, so that a week without a worker leaves some; migrations make as many for kinds kept a week. */
+const DAYS_TO_SPARE = 7
+const MIGRATED_AHEAD_MS = 7 * DAY_MS
 
 export interface HousekeeperOptions {
   readonly lane: Lane
   readonly events: Events
   readonly kinds: readonly string[]
   readonly queues: readonly string[]
+  readonly leaseMs: number
   readonly sweepEveryMs: number
   readonly keepDeadLettersMs: number
   readonly keepAttemptsMs: number
@@ -33,10 +37,17 @@ export class Housekeeper {
   readonly #loop: Loop
   readonly #everyMs: Record<Duty, number>
   #keysFrom: Parameters<typeof pruneKeys>[1]
+  #stopping = false
 
   constructor(options: HousekeeperOptions) {
     this.#options = options
-    this.#everyMs = { sweep: options.sweepEveryMs, expire: 10_000, prune: 600_000, partitions: 3_600_000 }
+    this.#everyMs = {
+      sweep: options.sweepEveryMs,
+      suspects: Math.min(options.leaseMs / 3, 10_000),
+      expire: 10_000,
+      prune: 600_000,
+      partitions: 3_600_000,
+    }
     this.#loop = new Loop(
       () => this.tick(),
       (error) => options.events.problem('housekeeping', error),
@@ -48,19 +59,31 @@ export class Housekeeper {
   }
 
   stop(): Promise<void> {
+    this.#stopping = true
     return this.#loop.stop()
+  }
+
+  /** The days in which finished jobs of these kinds are forgotten, before there are any. */
+  async prepare(): Promise<void> {
+    if (this.#options.keepFinishedMs > MIGRATED_AHEAD_MS) await this.#makePartitions()
   }
 
   async tick(): Promise<number> {
     const { lane, kinds, queues, onSuspects } = this.#options
     const { taken, nextInMs } = await takeDuties(lane, this.#everyMs)
-    for (const duty of taken) await this.#do(duty)
-    if (await suspectsWait(lane, queues, kinds)) onSuspects()
-    return Math.min(nextInMs, LOOK_FOR_SUSPECTS_EVERY_MS) * (1 + 0.1 * Math.random())
+    for (const duty of taken) {
+      await this.#do(duty).catch((error) => this.#options.events.problem(`housekeeping (${duty})`, error))
+    }
+    // Whoever has swept looks at once: the jobs of a dead worker are suspects.
+    if (!this.#stopping && taken.some((duty) => duty === 'suspects' || duty === 'sweep')) {
+      if (await suspectsWait(lane, queues, kinds)) onSuspects()
+    }
+    return Math.max(nextInMs, SOONEST_MS)
   }
 
   async #do(duty: Duty): Promise<void> {
-    const { lane, keepDeadLettersMs, keepAttemptsMs, keepFinishedMs } = this.#options
+    const { lane, keepDeadLettersMs, keepAttemptsMs } = this.#options
+    const repeat = (more: () => Promise<boolean>) => this.#repeat(more)
     switch (duty) {
       case 'sweep':
         return this.#sweep()
@@ -73,18 +96,26 @@ export class Housekeeper {
           this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
           return this.#keysFrom !== undefined
         })
-      case 'partitions': {
-        const days = Math.ceil(keepFinishedMs / DAY_MS) + 7
-        await makePartitions(lane, Math.min(days, DAYS_AHEAD_AT_MOST))
-      }
+      case 'partitions':
+        return this.#makePartitions()
+      case 'suspects': // Looked for by the tick itself.
     }
+  }
+
+  async #makePartitions(): Promise<void> {
+    const { lane, keepFinishedMs } = this.#options
+    await makePartitions(lane, Math.ceil(keepFinishedMs / DAY_MS) + DAYS_TO_SPARE)
+  }
+
+  async #repeat(more: () => Promise<boolean>): Promise<void> {
+    for (let round = 0; round < ROUNDS && !this.#stopping; round++) if (!(await more())) return
   }
 
   async #sweep(): Promise<void> {
     const { lane, events } = this.#options
     let jobs = 0
     let deadLetters = 0
-    await repeat(async () => {
+    await this.#repeat(async () => {
       const swept = await sweep(lane)
       jobs += swept.jobs.length
       deadLetters += swept.jobs.filter(({ outcome }) => outcome === 'dead_letter').length
@@ -94,8 +125,4 @@ export class Housekeeper {
     events.tell('recovered', { jobs, deadLetters })
     events.log({ level: 'warn', message: `${jobs} jobs of dead workers returned, ${deadLetters} to the dead letters` })
   }
-}
-
-async function repeat(more: () => Promise<boolean>): Promise<void> {
-  for (let round = 0; round < ROUNDS; round++) if (!(await more())) return
 }

@@ -49,7 +49,8 @@ export class Leases {
     this.#worker = worker
     this.#leaseMs = leaseMs
     this.#events = events
-    this.#loop = new Loop(() => this.#tick(), events.problem)
+    // Renewing must not sleep through what is left of a short lease.
+    this.#loop = new Loop(() => this.#tick(), events.problem, leaseMs / 6)
   }
 
   start(): void {
@@ -60,8 +61,7 @@ export class Leases {
   async stop(): Promise<void> {
     await this.#loop.stop()
     this.#alarm.set(Number.POSITIVE_INFINITY)
-    await this.#releaseStrays()
-    await this.#close()
+    await Promise.all([this.#releaseStrays(), this.#close()])
   }
 
   /** `sentAt`: when the claim was sent, or earlier. */
@@ -109,8 +109,8 @@ export class Leases {
       await this.#lookForCancel()
     }
     if (this.#toClose.length > 0) await this.#close()
-    if (this.#claims.size === 0 && this.#strays.size === 0) return Number.POSITIVE_INFINITY
-    return Math.min(this.#leaseMs / 6, LOOK_FOR_CANCEL_EVERY_MS)
+    if (this.#claims.size === 0) return this.#strays.size === 0 ? Number.POSITIVE_INFINITY : this.#leaseMs / 6
+    return Math.min(this.#leaseMs / 6, this.#lookedForCancelAt + LOOK_FOR_CANCEL_EVERY_MS - monotonicMs())
   }
 
   async #renew(): Promise<void> {

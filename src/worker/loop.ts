@@ -1,25 +1,28 @@
 /**
  * The one loop. A duty is a `tick` that answers how many milliseconds it can wait until the next; `nudge` ends the wait.
- * A tick that fails is reported and tried again after a jittered backoff, up to `slowest`, for as long as it fails:
+ * A tick that fails is reported and tried again after a jittered backoff, up to five seconds, for as long as it fails:
  * nothing escapes a loop, and nothing makes it spin.
  */
 import { backoffMs } from '../core/backoff.ts'
 import { sleep } from '../core/timer.ts'
 
-const BACKOFF = { firstMs: 50, maxMs: 5_000 }
+const FIRST_BACKOFF_MS = 50
+const SLOWEST_MS = 5_000
 
 export class Loop {
   readonly #tick: () => Promise<number>
   readonly #onProblem: (error: unknown) => void
+  readonly #slowestMs: number
   #stopped = false
   #nudged = false
   #failures = 0
   #asleep: AbortController | undefined
   #running: Promise<void> | undefined
 
-  constructor(tick: () => Promise<number>, onProblem: (error: unknown) => void) {
+  constructor(tick: () => Promise<number>, onProblem: (error: unknown) => void, slowestMs = SLOWEST_MS) {
     this.#tick = tick
     this.#onProblem = onProblem
+    this.#slowestMs = Math.min(slowestMs, SLOWEST_MS)
   }
 
   /** True from a failed tick to the next that succeeds. */
@@ -54,7 +57,7 @@ export class Loop {
       } catch (error) {
         this.#failures++
         this.#onProblem(error)
-        waitMs = backoffMs(this.#failures, BACKOFF)
+        waitMs = backoffMs(this.#failures, { firstMs: FIRST_BACKOFF_MS, maxMs: this.#slowestMs })
       }
       if (this.#stopped || (this.#nudged && this.#failures === 0) || waitMs <= 0) continue
       this.#asleep = new AbortController()

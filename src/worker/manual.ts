@@ -13,10 +13,18 @@ import { checkOptions } from '../core/options.ts'
 import { parseInput } from '../core/schema.ts'
 import { sleep } from '../core/timer.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
-import { claim, claimSuspects, newClaimId, renew } from '../queue/claim.ts'
+import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../queue/claim.ts'
 import type { ClaimedJob, ClaimId, JobId, Worker } from '../queue/job.ts'
 import { everySpot } from '../queue/marks.ts'
-import { complete, completeWithin, progress, type Settlement, settle } from '../queue/outcome.ts'
+import {
+  complete,
+  completeWithin,
+  progress,
+  type Recorded,
+  recorded,
+  type Settlement,
+  settle,
+} from '../queue/outcome.ts'
 
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 250
@@ -43,6 +51,8 @@ export class ManualJob<Output = unknown> {
   readonly #claimId: ClaimId
   readonly #leaseMs: number
   readonly #kind: Kind
+  /** An outcome was sent, and its reply was lost. */
+  #uncertain = false
 
   constructor(
     lane: Lane,
@@ -71,7 +81,7 @@ export class ManualJob<Output = unknown> {
     checkOptions('complete', options, ['tx'])
     const item = { jobId: this.id, generation: this.generation, result, keepMs: this.#kind.keepMs }
     if (options.tx !== undefined) return completeWithin(this.#lane.within(options.tx), this.#worker, item)
-    await this.#untilNotBusy(async () => {
+    await this.#untilNotBusy('complete', async () => {
       const { refused, busy } = await complete(this.#lane, this.#worker, [item])
       return refused.length > 0 ? 'refused' : busy.length > 0 ? 'busy' : 'completed'
     })
@@ -79,7 +89,8 @@ export class ManualJob<Output = unknown> {
 
   /** A failed attempt: again after the kind's backoff, or a dead letter when it was the last. */
   async fail(error: unknown): Promise<'pending' | 'dead_letter' | 'cancelled'> {
-    return this.#settle({ verb: 'fail', error, delayMs: backoffMs(this.attempt, this.#kind.backoff) })
+    const answer = await this.#settle({ verb: 'fail', error, delayMs: backoffMs(this.attempt, this.#kind.backoff) })
+    return answer === 'dead_letter' || answer === 'cancelled' ? answer : 'pending'
   }
 
   /** A dead letter now. */
@@ -115,19 +126,31 @@ export class ManualJob<Output = unknown> {
     return { jobId: this.id, generation: this.generation }
   }
 
-  async #settle(outcome: Unleased<Settlement>): Promise<'pending' | 'dead_letter' | 'cancelled'> {
+  async #settle(outcome: Unleased<Settlement>): Promise<Recorded | 'pending'> {
     const item = { ...this.#lease, ...outcome } as Settlement
-    return this.#untilNotBusy(async () => (await settle(this.#lane, this.#worker, [item]))[0]!.outcome)
+    return this.#untilNotBusy(item.verb, async () => (await settle(this.#lane, this.#worker, [item]))[0]!.outcome)
   }
 
-  async #untilNotBusy<Known extends string>(send: () => Promise<Known>): Promise<Exclude<Known, 'busy' | 'refused'>> {
+  async #untilNotBusy(tried: string, send: () => Promise<string>): Promise<Recorded | 'pending'> {
     for (let tries = 0; tries < BUSY_AT_MOST; tries++) {
-      const answer = await send()
-      if (answer === 'refused') throw new LeaseLostError(this.#lease)
-      if (answer !== 'busy') return answer as Exclude<Known, 'busy' | 'refused'>
+      const answer = await send().catch((error) => {
+        this.#uncertain = true
+        throw error
+      })
+      if (answer === 'refused') return this.#recordedBefore(tried)
+      if (answer !== 'busy') return answer as Recorded
       await sleep(BUSY_AGAIN_MS)
     }
     throw new DeadlineError(`Waiting for a lock on job ${this.id}`, BUSY_AGAIN_MS * BUSY_AT_MOST)
+  }
+
+  /** After a lost reply a refusal may mean that it was done the first time (decisions/0009). */
+  async #recordedBefore(tried: string): Promise<Recorded | 'pending'> {
+    const [answer] = this.#uncertain ? await recorded(this.#lane, [this.#lease]) : []
+    const expected = { complete: 'completed', bury: 'dead_letter', cancel: 'cancelled' }[tried] ?? 'returned'
+    if (answer?.recorded === expected || answer?.recorded === 'unknown') return answer.recorded
+    if (tried === 'fail' && answer?.recorded === 'dead_letter') return 'dead_letter'
+    throw new LeaseLostError(this.#lease)
   }
 }
 
@@ -145,8 +168,15 @@ export async function claimByHand(
   const queues = kinds.map(({ queue }) => queue)
   const claimId = newClaimId()
   const request = { claimId, worker, kinds: [...byName.keys()], limit, leaseMs }
-  let claimed = await claim(lane, request, everySpot(queues))
-  if (claimed.length === 0) claimed = await claimSuspects(lane, request, queues)
+  const claimAny = async () => {
+    const some = await claim(lane, request, everySpot(queues))
+    return some.length > 0 ? some : claimSuspects(lane, request, queues)
+  }
+  const claimed = await claimAny().catch(async (error) => {
+    // Whatever it took is not ours to run. If this is lost, too, the sweep finds it.
+    await releaseClaim(lane, worker, claimId).catch(() => {})
+    throw error
+  })
   const jobs: ManualJob[] = []
   for (const job of claimed) {
     const kind = byName.get(job.kind)!

@@ -21,7 +21,7 @@ export interface WorkerOptions {
   readonly keepDeadLetters?: Duration
   /** The history of attempts that did not succeed. Default: 7d. */
   readonly keepAttempts?: Duration
-  /** Which signals make run() stop. Default: SIGTERM and SIGINT. */
+  /** Which signals make it stop. Default: SIGTERM and SIGINT; none in drain() and runOnce(). */
   readonly signals?: readonly NodeJS.Signals[]
   /** For people to know this worker by. Default: host:pid. */
   readonly label?: string
@@ -53,9 +53,9 @@ export interface WorkerSettings {
   readonly label: string
 }
 
-export function workerSettings(options: WorkerOptions = {}): WorkerSettings {
+export function workerSettings(options: WorkerOptions = {}, usualSignals: readonly NodeJS.Signals[]): WorkerSettings {
   checkOptions('worker', options, KNOWN)
-  const signals = options.signals ?? ['SIGTERM', 'SIGINT']
+  const signals = options.signals ?? usualSignals
   if (!Array.isArray(signals)) throw new InvalidOptionError('worker.signals', "it must be a list such as ['SIGTERM']")
   return {
     concurrency: checkInteger('worker.concurrency', options.concurrency ?? 10, 1, 100_000),

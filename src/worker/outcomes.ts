@@ -12,7 +12,7 @@
 import { setImmediate } from 'node:timers/promises'
 import pg from 'pg'
 import { RolledBackError } from '../core/errors.ts'
-import { describeError } from '../core/storable.ts'
+import { describeError, encodeSafely } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
 import type { Lease, Worker } from '../queue/job.ts'
 import { type Completion, complete, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
@@ -20,6 +20,10 @@ import type { HeldJob } from './job.ts'
 import { Loop } from './loop.ts'
 
 const BATCH = 500
+/** A batch is rendered and sent in one go, and nothing else happens in this process meanwhile. */
+const BATCH_BYTES = 2 ** 22
+/** What an error may come to, roughly; it is rendered when it is sent. */
+const ERROR_BYTES = 8_192
 const BUSY_AGAIN_MS = 10
 
 type WithoutLease<Item> = Item extends Lease ? Omit<Item, keyof Lease> : never
@@ -40,6 +44,8 @@ export interface Report {
   uncertain: boolean
   /** The server refused what was in it, so this is a plainer one in its place. */
   replaced: boolean
+  /** Of what has to be sent, roughly. */
+  readonly bytes: number
 }
 
 export class Outcomes {
@@ -82,7 +88,8 @@ export class Outcomes {
   }
 
   add(job: HeldJob, outcome: Outcome): void {
-    this.#queue.push({ job, outcome, uncertain: job.completedWithin, replaced: false })
+    const { outcome: rendered, bytes } = render(outcome)
+    this.#queue.push({ job, outcome: rendered, uncertain: job.completedWithin, replaced: false, bytes })
     if (this.#queue.length === 1) this.#loop.nudge()
   }
 
@@ -94,22 +101,22 @@ export class Outcomes {
   async #flush(): Promise<number> {
     // Handlers that end in the same turn are reported together.
     await setImmediate()
-    const batch = this.#queue.slice(0, this.#oneByOne ? 1 : BATCH)
+    const batch = this.#queue.slice(0, this.#oneByOne ? 1 : this.#batchSize())
     if (batch.length === 0) return Number.POSITIVE_INFINITY
     try {
       const known = await this.#send(batch)
       // Before anybody is told: what waited for this is started then.
       this.#failing = false
       const open = batch.filter((report) => !known.has(report))
-      this.#queue.splice(0, batch.length, ...(this.#oneByOne ? [] : open))
-      // One that is busy goes to the end, so that those behind it are sent.
-      if (this.#oneByOne) this.#queue.push(...open)
+      // What is busy goes to the end, so that those behind it are sent.
+      this.#queue.splice(0, batch.length)
+      this.#queue.push(...open)
       for (const [report, what] of known) this.#onKnown(report, what)
       if (this.#queue.length === 0) {
         this.#oneByOne = false
         for (const resolve of this.#idle.splice(0)) resolve()
       }
-      return open.length === this.#queue.length && open.length > 0 ? BUSY_AGAIN_MS : 0
+      return known.size === 0 ? BUSY_AGAIN_MS : 0
     } catch (error) {
       for (const report of batch) report.uncertain = true
       this.#failing = !isAboutTheData(error)
@@ -118,6 +125,15 @@ export class Outcomes {
       this.#oneByOne = true
       return 0
     }
+  }
+
+  #batchSize(): number {
+    let bytes = 0
+    const tooMany = this.#queue.findIndex((report, index) => {
+      bytes += report.bytes
+      return index === BATCH || (index > 0 && bytes > BATCH_BYTES)
+    })
+    return tooMany === -1 ? this.#queue.length : tooMany
   }
 
   async #send(batch: readonly Report[]): Promise<Map<Report, Known>> {
@@ -131,7 +147,7 @@ export class Outcomes {
       const report = of(lease)
       // Still ours: the transaction in which the handler completed it did not commit, or not yet; then it is busy.
       if (lease.recorded === 'held') report.outcome = { verb: 'fail', error: rolledBack(), delayMs: backoffOf(report) }
-      else known.set(report, knownFrom(lease.recorded, 'complete'))
+      else known.set(report, knownFrom(lease.recorded, 'confirm'))
     }
 
     const completions = batch.flatMap(({ job, outcome }) =>
@@ -184,6 +200,15 @@ export class Outcomes {
   }
 }
 
+/** A result is rendered when its handler ends, one at a time, rather than a batch at once. */
+function render(outcome: Outcome): { outcome: Outcome; bytes: number } {
+  if (outcome.verb !== 'complete') return { outcome, bytes: 'error' in outcome ? ERROR_BYTES : 0 }
+  const { result, ...rest } = outcome
+  if (result === undefined) return { outcome, bytes: 0 }
+  const resultJson = encodeSafely(result)
+  return { outcome: { ...rest, resultJson }, bytes: resultJson.length }
+}
+
 function backoffOf({ job }: Report): number {
   return job.handler.kind.backoff.firstMs
 }
@@ -196,6 +221,8 @@ function rolledBack(): RolledBackError {
 
 /** held cannot be: the row was not ours when the outcome was refused, and it never becomes ours again. */
 function knownFrom(answer: Recorded, tried: string): Known {
+  // Not kept, so it left no trace: the job is done, and the handler says by whom.
+  if (tried === 'confirm' && answer === 'unknown') return 'completed'
   if (answer === 'completed' || answer === 'dead_letter' || answer === 'cancelled' || answer === 'unknown')
     return answer
   const returns = tried === 'fail' || tried === 'snooze' || tried === 'release'
@@ -212,5 +239,6 @@ function fenceOf({ jobId, generation }: Lease): string {
 
 /** Not the connection, the server or its disk, but a value: sent again, it would be refused again. */
 function isAboutTheData(error: unknown): boolean {
+  if (error instanceof RangeError) return true // Too long for a string.
   return error instanceof pg.DatabaseError && /^(22|23|54)/.test(error.code ?? '')
 }

@@ -104,9 +104,13 @@ export class Runner {
     for (const job of this.#in('running')) this.#abort(job, 'stopping', new StoppingError())
   }
 
-  /** Releases what still runs, whatever its handler does, and sends what is to be recorded, until the signal aborts. */
-  async stop(giveUp: AbortSignal): Promise<void> {
+  /** Whatever their handlers do. */
+  releaseAll(): void {
     for (const job of this.#in('running')) this.#end(job, { verb: 'release' })
+  }
+
+  /** Sends what is to be recorded, until the signal aborts. */
+  async stop(giveUp: AbortSignal): Promise<void> {
     const aborted = new Promise((resolve) => {
       if (giveUp.aborted) resolve(undefined)
       giveUp.addEventListener('abort', resolve, { once: true })

@@ -33,8 +33,6 @@ export interface Room {
   readonly limit: number
   readonly kinds: readonly string[]
   readonly queues: readonly string[]
-  /** Room is left beyond this claim, for kinds without a limit of their own. */
-  readonly moreForOthers: boolean
 }
 
 export class Slots {
@@ -62,6 +60,11 @@ export class Slots {
 
   get held(): number {
     return this.#jobs.size
+  }
+
+  /** No kind has a smaller limit of its own. */
+  get smallestConcurrency(): number {
+    return Math.min(...this.#kinds.map(({ handler }) => handler.concurrency))
   }
 
   get running(): number {
@@ -101,8 +104,9 @@ export class Slots {
     }
     if (first === undefined) return undefined
     const job = first.waiting[first.head++]!
-    if (first.head === first.waiting.length) {
-      first.waiting.length = 0
+    // The line may never run empty, and what has left it must not be kept.
+    if (first.head === first.waiting.length || first.head > 1_000) {
+      first.waiting.splice(0, first.head)
       first.head = 0
     }
     this.#waiting--
@@ -149,28 +153,22 @@ export class Slots {
     return starving ? this.held < capacity : this.held <= capacity / 2
   }
 
-  /** What to claim now, if anything. */
-  room(): Room | undefined {
-    if (!this.wantsMore()) return undefined
-    return this.#roomFor(Math.min(this.#concurrency + this.#ahead() - this.held, MAX_CLAIM))
-  }
-
-  /** The same for kinds without a limit of their own. */
-  roomForOthers(room: Room): Room | undefined {
-    const free = this.#concurrency + this.#ahead() - this.held
-    const others = this.#kinds.filter(({ handler }) => handler.concurrency === Number.POSITIVE_INFINITY)
-    if (!room.moreForOthers || free <= 0 || others.length === 0) return undefined
-    return { limit: Math.min(free, MAX_CLAIM), ...namesOf(others), moreForOthers: false }
-  }
-
-  // A claim cannot ask for so many of this kind and so many of that. Kinds with a limit of their own that have no room are
-  // left out; while one has some, the claim is no larger than that, and a second asks for the others alone.
-  #roomFor(free: number): Room | undefined {
-    const wanted = this.#kinds.filter((slots) => slots.held < slots.handler.concurrency)
-    if (wanted.length === 0) return undefined
-    const smallest = Math.min(...wanted.map((slots) => slots.handler.concurrency - slots.held))
-    const limit = Math.min(free, smallest)
-    return { limit, ...namesOf(wanted), moreForOthers: limit < free }
+  /**
+   * What to claim now, if anything. A claim cannot ask for so many of this kind and so many of that, so it asks for no more
+   * than the kind with the least room has. If it comes back full, `after` it the next asks for those with more room alone.
+   */
+  room(after?: Room): Room | undefined {
+    if (after === undefined && !this.wantsMore()) return undefined
+    const free = Math.min(this.#concurrency + this.#ahead() - this.held, MAX_CLAIM)
+    const allowance = ({ handler, held }: KindSlots) => handler.concurrency - held
+    const wanted = this.#kinds.filter((slots) => allowance(slots) > (after?.limit ?? 0))
+    if (free <= 0 || wanted.length === 0) return undefined
+    const kinds = wanted.map(({ handler }) => handler.kind)
+    return {
+      limit: Math.min(free, ...wanted.map(allowance)),
+      kinds: kinds.map(({ name }) => name),
+      queues: [...new Set(kinds.map(({ queue }) => queue))],
+    }
   }
 
   #ahead(): number {
@@ -190,9 +188,4 @@ export class Slots {
   #of(job: HeldJob): KindSlots {
     return this.#byName.get(job.claimed.kind)!
   }
-}
-
-function namesOf(slots: readonly KindSlots[]): { kinds: string[]; queues: string[] } {
-  const kinds = slots.map(({ handler }) => handler.kind)
-  return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
 }

@@ -42,11 +42,17 @@ export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Repo
       events.log({ level: 'error', message: `job ${jobId} (${kind}) is a dead letter: ${reason}`, error, jobId, kind })
       break
     }
+    case 'unrecordable': {
+      const message = `no outcome of job ${jobId} (${kind}) can be stored; it is left until its lease ends`
+      events.tell('problem', { doing: 'recording outcomes', error: new Error(message) })
+      events.log({ level: 'error', message, jobId, kind })
+      break
+    }
     default: {
       const tried = outcome.verb
       if (known === 'refused') tally.refused++
-      events.tell(known === 'unknown' ? 'unknown' : 'refused', { ...job.info, tried })
-      const became = { unknown: 'left no trace', refused: 'was refused', unrecordable: 'could not be stored' }[known]
+      events.tell(known, { ...job.info, tried })
+      const became = known === 'refused' ? 'was refused' : 'left no trace'
       const message = `${tried} of job ${jobId} (${kind}), generation ${generation}, ${became}`
       events.log({ level: 'warn', message, jobId, kind })
     }

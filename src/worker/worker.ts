@@ -63,11 +63,12 @@ export class Worker {
   #stopped: Promise<void> | undefined
   #isStopping = false
   #end: () => void = () => {}
+  #onStop: () => void = () => {}
 
   constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
     this.#connection = connection
     this.#handlers = handlersByKind(handlers)
-    this.#settings = workerSettings(options)
+    this.#settings = workerSettings(options, until === 'stopped' ? ['SIGTERM', 'SIGINT'] : [])
     this.#until = until
     this.#events = new Events(connection.log)
     const { concurrency, prefetch, leaseMs, label } = this.#settings
@@ -122,6 +123,7 @@ export class Worker {
     if (graceMs === 0) this.#hurry.abort()
     if (!this.#isStopping) {
       this.#isStopping = true
+      this.#onStop()
       this.#stopped = this.#stop(graceMs)
     }
     await this.#stopped
@@ -147,7 +149,7 @@ export class Worker {
 
   /** The first signal lets handlers finish, the second does not, a third is Node's own business. */
   #hookSignals(): () => void {
-    const signals = this.#until === 'stopped' ? this.#settings.signals : []
+    const { signals } = this.#settings
     const unhook = () => {
       for (const signal of signals) process.off(signal, onSignal)
     }
@@ -159,21 +161,25 @@ export class Worker {
     return unhook
   }
 
-  /** A database that cannot be reached is waited for, unless a caller waits for us; one that was not migrated is not. */
+  /** A database that cannot be reached yet is waited for, unless a caller waits for us; one that was not migrated is not. */
   async #checkSchema(): Promise<void> {
+    const stopAsked = new Promise<void>((resolve) => {
+      this.#onStop = resolve
+    })
     while (!this.#isStopping) {
       try {
-        return await this.#connection.checkSchema()
+        return await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS)])
       } catch (error) {
         if (error instanceof SchemaError || this.#until !== 'stopped') throw error
         this.#events.problem('connecting', error)
-        await sleep(1_000 * (0.5 + Math.random()), this.#hurry.signal)
+        await Promise.race([stopAsked, sleep(1_000 * (0.5 + Math.random()))])
       }
     }
   }
 
   async #start(): Promise<void> {
     this.#runner.start()
+    await this.#housekeeper.prepare().catch((error) => this.#events.problem('making partitions', error))
     if (this.#until === 'stopped') this.#housekeeper.start()
     else await this.#housekeeper.tick().catch((error) => this.#events.problem('housekeeping', error))
     this.#fetcher.start()
@@ -193,6 +199,7 @@ export class Worker {
     })
     const lastWords = new Alarm(() => giveUp.abort())
     lastWords.set(monotonicMs() + LAST_WORDS_MS)
+    this.#runner.releaseAll()
     await nothingNew
     await this.#runner.stop(giveUp.signal)
     lastWords.set(Number.POSITIVE_INFINITY)
@@ -228,11 +235,12 @@ export class Worker {
   }
 
   #makeHousekeeper(lane: Lane): Housekeeper {
-    const { sweepMs, keepDeadLettersMs, keepAttemptsMs } = this.#settings
+    const { leaseMs, sweepMs, keepDeadLettersMs, keepAttemptsMs } = this.#settings
     return new Housekeeper({
       lane,
       events: this.#events,
       ...this.#names(),
+      leaseMs,
       sweepEveryMs: sweepMs,
       keepDeadLettersMs,
       keepAttemptsMs,
