@@ -1,0 +1,153 @@
+/**
+ * The worker processes, seen from the demo.
+ *
+ * The demo is their printer: a handler waits for its receipt to be printed before it sends it. So the demo decides how
+ * long a receipt takes, and can hold a worker up in the middle of some, to kill or pause it there, without relying on luck.
+ */
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Claim, FromWorker, ToWorker } from './messages.ts'
+import { printMs } from './scale.ts'
+
+const PROGRAM = fileURLToPath(new URL('worker.ts', import.meta.url))
+
+// Stops a process until the end of this shell's input, which comes when we say so or when we are gone: a process that is
+// stopped cannot notice the latter by itself, and would outlive us.
+const PAUSE = `trap '' INT TERM HUP; kill -STOP "$1"; echo stopped; read -r _; kill -CONT "$1"`
+
+export type Mode = 'fenced' | 'unfenced'
+/** How a handler that was held up has ended. */
+export type Ending = 'sent' | 'refused'
+
+export interface CrewOptions {
+  readonly url: string
+  readonly mode: Mode
+  /** A worker ended that should not have. */
+  onLost(error: Error): void
+}
+
+export class Crew {
+  readonly #options: CrewOptions
+  readonly #workers: WorkerProcess[] = []
+
+  constructor(options: CrewOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the worker runs. */
+  async hire(): Promise<WorkerProcess> {
+    const worker = new WorkerProcess(`worker ${this.#workers.length + 1}`, this.#options)
+    this.#workers.push(worker)
+    await worker.ready
+    return worker
+  }
+
+  /** As a deploy does, by SIGTERM: what is under way is finished or handed back. */
+  async stop(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.end('SIGTERM')))
+  }
+
+  async killAll(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.end('SIGKILL')))
+  }
+}
+
+export class WorkerProcess {
+  readonly name: string
+  readonly ready: Promise<void>
+  readonly #child: ChildProcess
+  readonly #closed: Promise<unknown>
+  #mayEnd = false
+  #pause: ChildProcess | undefined
+  /** What waits for the printer while this worker is held up. */
+  #heldUp: Claim[] | undefined
+  #onHeldUp = () => {}
+  readonly #onEnding = new Map<string, (ending: Ending) => void>()
+
+  constructor(name: string, { url, mode, onLost }: CrewOptions) {
+    this.name = name
+    this.#child = fork(PROGRAM, [name, mode], {
+      execArgv: ['--import', import.meta.resolve('tsx')],
+      env: { ...process.env, DATABASE_URL: url },
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    })
+    let complaints = ''
+    this.#child.stderr?.setEncoding('utf8').on('data', (text) => {
+      complaints += text
+    })
+    this.#child.on('error', () => {}) // Such as a message to a process that is gone: 'close' tells of that, too.
+    this.#closed = once(this.#child, 'close').then(([code, signal]) => {
+      if (!this.#mayEnd) onLost(new Error(`${name} ended by itself (${signal ?? code}). ${complaints}`))
+    })
+    this.ready = new Promise((resolve) => {
+      this.#child.on('message', (message: FromWorker) => {
+        if (message.type === 'ready') resolve()
+        else this.#hear(message)
+      })
+    })
+  }
+
+  /** From now on nothing is printed for this worker. Resolves when it is in the middle of so many receipts. */
+  holdUp(count: number): Promise<readonly Claim[]> {
+    const heldUp: Claim[] = []
+    this.#heldUp = heldUp
+    return new Promise((resolve) => {
+      this.#onHeldUp = () => {
+        if (heldUp.length === count) resolve(heldUp)
+      }
+    })
+  }
+
+  /** Like a long garbage collection or a suspended machine: it does nothing, and does not know. */
+  async pause(): Promise<void> {
+    const pid = String(this.#child.pid)
+    this.#pause = spawn('/bin/sh', ['-c', PAUSE, 'pause', pid], { stdio: ['pipe', 'pipe', 'ignore'] })
+    await once(this.#pause.stdout!, 'data')
+  }
+
+  /** It goes on as if nothing had happened: what it waited for is printed now. Resolves when all of that has ended. */
+  async wake(): Promise<Ending[]> {
+    const heldUp = this.#heldUp ?? []
+    this.#heldUp = undefined
+    const endings = heldUp.map((claim) => new Promise<Ending>((resolve) => this.#onEnding.set(nameOf(claim), resolve)))
+    await this.#endPause()
+    for (const claim of heldUp) this.#print(claim)
+    return Promise.all(endings)
+  }
+
+  async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    this.#mayEnd = true
+    this.#child.kill(signal)
+    await this.#endPause()
+    await this.#closed
+  }
+
+  #hear(message: Exclude<FromWorker, { type: 'ready' }>): void {
+    if (message.type !== 'printing') {
+      this.#onEnding.get(nameOf(message))?.(message.type)
+    } else if (this.#heldUp === undefined) {
+      setTimeout(() => this.#print(message), printMs(message.orderId)).unref()
+    } else {
+      this.#heldUp.push(message)
+      this.#onHeldUp()
+    }
+  }
+
+  #print({ orderId, generation }: Claim): void {
+    const printed: ToWorker = { type: 'printed', orderId, generation }
+    if (this.#child.connected) this.#child.send(printed)
+  }
+
+  async #endPause(): Promise<void> {
+    const pause = this.#pause
+    this.#pause = undefined
+    if (pause === undefined) return
+    pause.stdin?.end()
+    await once(pause, 'close')
+  }
+}
+
+function nameOf({ orderId, generation }: Claim): string {
+  return `${orderId}/${generation}`
+}
