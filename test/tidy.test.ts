@@ -22,7 +22,7 @@ function read(path: string): string {
 
 const sources = filesUnder('src')
 const tests = filesUnder('test')
-const everything = [...sources, ...tests, ...filesUnder('tools', 'bench')]
+const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'examples')]
 
 test('imports point down: cli → inspect → features → worker → queue → db → core', () => {
   const layers = [
@@ -135,6 +135,12 @@ test('every decision that the code names exists, and every decision is named in 
     )
   }
   for (const file of decisions) assert.ok(read('ARCHITECTURE.md').includes(`decisions/${file}`), file)
+})
+
+test('every test that the guarantees name exists', () => {
+  const named = [...read('docs/guarantees.md').matchAll(/\]\(\.\.\/(test\/[^)]+)\)/g)].map(([, path]) => path!)
+  assert.ok(named.length > 20)
+  for (const path of named) assert.ok(tests.includes(path), path)
 })
 
 function migrations(): string[] {

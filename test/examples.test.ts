@@ -1,0 +1,115 @@
+// The examples are run as they are, each on a database of its own. What they import as `leasehold` is this repository's
+// source (examples/tsconfig.json); test/package.test.ts compiles them against the package.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { freshDatabase } from './support/database.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+
+interface Example {
+  /** Resolves when this was printed. */
+  printed(text: string): Promise<void>
+  kill(signal: NodeJS.Signals): void
+  /** What was printed, by line, once it has ended well. */
+  readonly lines: Promise<string[]>
+}
+
+function start(t: TestContext, url: string, name: string): Example {
+  const child = spawn(process.execPath, ['--import', 'tsx', `examples/${name}`], {
+    cwd: ROOT,
+    env: { ...process.env, DATABASE_URL: url, TSX_TSCONFIG_PATH: `${ROOT}examples/tsconfig.json` },
+  })
+  t.after(() => child.kill('SIGKILL'))
+  let output = ''
+  let complaints = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    output += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    complaints += text
+  })
+  const ended = once(child, 'close').then(([code, signal]) => assert.equal(signal ?? code, 0, output + complaints))
+  return {
+    kill: (signal) => child.kill(signal),
+    printed: async (text) => {
+      while (!output.includes(text))
+        await Promise.race([once(child.stdout, 'data'), ended.then(() => assert.fail(output))])
+    },
+    lines: ended.then(() => output.trimEnd().split('\n')),
+  }
+}
+
+async function linesOf(t: TestContext, name: string): Promise<string[]> {
+  const { url } = await freshDatabase(t)
+  return start(t, url, name).lines
+}
+
+test('receipts: paid and enqueued in one commit, sent and completed in another', async (t) => {
+  const { url, pool } = await freshDatabase(t)
+  assert.deepEqual(await start(t, url, 'receipts/api.ts').lines, [
+    'order 9182: created',
+    'order 9182 again: existing',
+    'order 9183: card declined',
+    'jobs: receipt-9182 pending',
+  ])
+  const worker = start(t, url, 'receipts/worker.ts')
+  await worker.printed('receipt sent for order 9182')
+  worker.kill('SIGTERM')
+  assert.deepEqual(await worker.lines, ['receipt sent for order 9182', 'stopped'])
+  const { rows } = await pool.query('select order_id, status from receipt, leasehold.jobs')
+  assert.deepEqual(rows, [{ order_id: 9182, status: 'completed' }])
+})
+
+test('script.ts: enqueue, drain, and look at the result', async (t) => {
+  const lines = await linesOf(t, 'script.ts')
+  assert.equal(lines[0], '3 words: call me Ishmael', 'priority 0 is first')
+  assert.deepEqual(lines.slice(-2), ['3 completed, 0 dead letters', 'completed { words: 6 }'])
+})
+
+test('serverless.ts: a batch an invocation, until nothing is left', async (t) => {
+  assert.deepEqual(await linesOf(t, 'serverless.ts'), [
+    'invocation 1: 10 completed',
+    'invocation 2: 10 completed',
+    'invocation 3: 5 completed',
+    'invocation 4: 0 completed',
+  ])
+})
+
+test('manual.ts: a failed attempt comes back under the next generation, and a claim has one outcome', async (t) => {
+  assert.deepEqual(await linesOf(t, 'manual.ts'), [
+    'May, attempt 1, generation 1: pending',
+    'May, attempt 1, generation 1, once more: LEASE_LOST',
+    'June, attempt 1, generation 1: completed',
+    'June, attempt 1, generation 1, once more: LEASE_LOST',
+    'May, attempt 2, generation 2: completed',
+    'May, attempt 2, generation 2, once more: LEASE_LOST',
+    "{ month: 'June' } completed after 1",
+    "{ month: 'May' } completed after 2",
+  ])
+})
+
+test('zod.ts: a schema, errors that steer, events and a log', async (t) => {
+  const lines = (await linesOf(t, 'zod.ts')).map((line) => line.trim())
+  const expected = [
+    'not enqueued: cents',
+    "ada: completed { attempt: 1, charged: '19.99 EUR' }",
+    'attempt 1 failed: the bank is busy',
+    "bob: completed { attempt: 2, charged: '19.99 EUR' }",
+    'snoozed for 50 ms',
+    "cleo: completed { attempt: 1, charged: '19.99 EUR' }",
+    'dead letter, fatal: the card was stolen',
+    'log, charge: job 4 (charge) is a dead letter: fatal',
+    'dan: dead_letter',
+    'eve: cancelled',
+    'attempt 1 failed: the bank is on fire',
+    'attempt 2 failed: the bank is on fire',
+    'dead letter, attempts_exhausted: the bank is on fire',
+    'log, charge: job 6 (charge) is a dead letter: attempts_exhausted',
+    'fay: dead_letter',
+  ]
+  // The outcome is in the database a moment before the worker tells of it, so the order of lines is not promised.
+  assert.deepEqual(lines.sort(), expected.sort())
+})

@@ -1,0 +1,156 @@
+// What is published, as its users get it: packed, installed into an empty project, compiled and run from there. The README's
+// example is taken from the README.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import * as face from '../src/index.ts'
+import { freshDatabase } from './support/database.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const TSC = join(ROOT, 'node_modules', '.bin', 'tsc')
+const TSCONFIG = {
+  // skipLibCheck is off: our own declarations are to be checked, too.
+  compilerOptions: {
+    target: 'es2023',
+    module: 'nodenext',
+    types: ['node'],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    outDir: 'out',
+    rootDir: '.',
+    rewriteRelativeImportExtensions: true,
+  },
+  include: ['readme', 'examples'],
+}
+
+let home: string
+/** An empty project with the package in it. */
+let project: string
+let packed: string[]
+
+before(async () => {
+  // A space, as in many a path, and not below the repository, whose node_modules would be found from there.
+  home = mkdtempSync(join(tmpdir(), 'leasehold package '))
+  project = join(home, 'a shop')
+  mkdirSync(project)
+  mkdirSync(join(ROOT, 'dist'), { recursive: true })
+  writeFileSync(join(ROOT, 'dist', 'stale.js'), '// Of a module that is no more.\n')
+  await output(ROOT, 'npm', 'run', 'build')
+  const [tarball] = JSON.parse(await output(ROOT, 'npm', 'pack', '--json', '--pack-destination', home))
+  packed = tarball.files.map(({ path }: { path: string }) => path).sort()
+  writeFileSync(join(project, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
+  await install(join(home, tarball.filename))
+})
+
+after(() => rmSync(home, { recursive: true, force: true }))
+
+function install(...packages: string[]): Promise<string> {
+  const flags = ['--no-package-lock', '--no-audit', '--no-fund', '--prefer-offline']
+  return output(project, 'npm', 'install', ...flags, ...packages)
+}
+
+/** What npm tells the scripts it runs would make an npm within them believe that it is in this directory. */
+function environment(): NodeJS.ProcessEnv {
+  const isOfThisRun = /^npm_(package|lifecycle|config_local_prefix)|^INIT_CWD$/
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOfThisRun.test(name)))
+}
+
+function run(cwd: string, command: string, args: readonly string[], env = {}): ChildProcess {
+  return spawn(command, args, { cwd, env: { ...environment(), ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+}
+
+/** What a program prints, if it ends well. */
+async function output(cwd: string, command: string, ...args: string[]): Promise<string> {
+  return ended(run(cwd, command, args))
+}
+
+async function ended(child: ChildProcess): Promise<string> {
+  let stdout = ''
+  let stderr = ''
+  child.stdout?.setEncoding('utf8').on('data', (text) => {
+    stdout += text
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const [code, signal] = await once(child, 'close')
+  assert.equal(signal ?? code, 0, `${child.spawnargs.join(' ')}\n${stdout}${stderr}`)
+  return stdout
+}
+
+/** The README's blocks that begin with the name of a file. */
+function readmeFiles(): Map<string, string> {
+  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+  const blocks = readme.matchAll(/^```ts\n(\/\/ ([\w/-]+\.ts)\n[\s\S]*?)^```$/gm)
+  return new Map([...blocks].map(([, text, name]) => [name!, text!]))
+}
+
+test('the package holds what was built from the sources of today, and nothing else', () => {
+  const built = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .flatMap((path) => ['.js', '.js.map', '.d.ts'].map((end) => `dist/${path.replace(/\.ts$/, end)}`))
+  assert.deepEqual(packed, [...built, 'CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'].sort())
+  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  for (const target of Object.values<Record<string, string>>(exports).flatMap((conditions) =>
+    Object.values(conditions),
+  )) {
+    assert.ok(packed.includes(target.replace('./', '')), `${target} is exported, but not there`)
+  }
+})
+
+test('it brings pg, the types of pg, and nothing else of ours', async () => {
+  const { dependencies } = JSON.parse(await output(project, 'npm', 'ls', '--json', '--depth=1'))
+  assert.deepEqual(Object.keys(dependencies), ['leasehold'])
+  assert.deepEqual(Object.keys(dependencies.leasehold.dependencies).sort(), ['@types/pg', 'pg'])
+  assert.ok(!existsSync(join(project, 'package-lock.json')))
+})
+
+test('import and require give all public names', async () => {
+  const names = JSON.stringify(Object.keys(face).sort())
+  const print = 'console.log(JSON.stringify(Object.keys(leasehold).filter((name) => name !== "__esModule").sort()))'
+  writeFileSync(join(project, 'import.mjs'), `import * as leasehold from 'leasehold'\n${print}`)
+  writeFileSync(join(project, 'require.cjs'), `const leasehold = require('leasehold')\n${print}`)
+  assert.equal((await output(project, process.execPath, 'import.mjs')).trim(), names)
+  assert.equal((await output(project, process.execPath, 'require.cjs')).trim(), names)
+})
+
+test("the README's example and the others compile against the package, and the README's runs", async (t) => {
+  const files = readmeFiles()
+  assert.deepEqual([...files.keys()], ['jobs.ts', 'api.ts', 'worker.ts'])
+  mkdirSync(join(project, 'readme'))
+  for (const [name, text] of files) writeFileSync(join(project, 'readme', name), text)
+  cpSync(join(ROOT, 'examples'), join(project, 'examples'), { recursive: true })
+  rmSync(join(project, 'examples', 'tsconfig.json')) // It maps the package's name to our source.
+  writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
+  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  await install(`zod@${devDependencies.zod}`)
+  await output(project, TSC)
+
+  const { url } = await freshDatabase(t)
+  const node = (program: string) =>
+    run(project, process.execPath, [join('out', 'readme', program)], { DATABASE_URL: url })
+  assert.match(await ended(node('api.js')), /^job \d+ created$/m)
+  assert.match(await ended(node('api.js')), /^job \d+ existing$/m)
+  await runsUntilSigterm(t, node('worker.js'), 'receipt sent for order 9182')
+})
+
+async function runsUntilSigterm(t: TestContext, worker: ChildProcess, line: string): Promise<void> {
+  t.after(() => worker.kill('SIGKILL'))
+  const end = ended(worker)
+  let printed = ''
+  while (!printed.includes(line)) {
+    const [text] = await Promise.race([
+      once(worker.stdout!, 'data'),
+      end.then(() => assert.fail(`it ended: ${printed}`)),
+    ])
+    printed += text
+  }
+  worker.kill('SIGTERM')
+  await end
+}
