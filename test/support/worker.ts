@@ -1,0 +1,200 @@
+// A Leasehold and its workers on a database of their own. What they log and tell is kept, and a test leaves none running.
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { scheduler } from 'node:timers/promises'
+import pg from 'pg'
+import {
+  type ConnectionOptions,
+  type Handler,
+  handle,
+  type Job,
+  type JobId,
+  type KindOptions,
+  kind,
+  Leasehold,
+  type LogEntry,
+  type Worker,
+  type WorkerEvents,
+  type WorkerOptions,
+} from '../../src/index.ts'
+import { freshDatabase, type TestDatabase } from './database.ts'
+
+/** Longer than anything takes here: it only keeps a test that waits for what never comes from hanging. */
+const HANGS_AFTER_MS = 45_000
+
+/** Undone in reverse, whatever the order in which Node runs hooks: workers stop before their database is dropped. */
+export type Undo = Pick<TestContext, 'after'>
+
+export function lastFirst(t: TestContext): Undo {
+  const steps: (() => unknown)[] = []
+  t.after(async () => {
+    const failures: unknown[] = []
+    for (const step of steps.reverse()) {
+      try {
+        await step()
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+    if (failures.length > 0) throw failures[0]
+  })
+  return { after: (step) => void steps.push(step as () => unknown) } as Undo
+}
+
+export interface Scene {
+  readonly db: TestDatabase
+  readonly lh: Leasehold
+  /** What was logged, by whomever. */
+  readonly log: LogEntry[]
+  /** Where to register what has to end before the database does. */
+  readonly undo: Undo
+  /** Another Leasehold on the same database. */
+  leasehold(options?: ConnectionOptions): Leasehold
+  /** A worker that runs from now on, and is stopped with the test. */
+  worker(handlers: readonly Handler[], options?: WorkerOptions, lh?: Leasehold): Worker
+}
+
+/** A database, a Leasehold on it, and workers on demand. */
+export async function scene(t: TestContext, options: ConnectionOptions = {}): Promise<Scene> {
+  const undo = lastFirst(t)
+  const db = await freshDatabase(undo as TestContext)
+  const log: LogEntry[] = []
+  const leasehold = (own: ConnectionOptions = {}) => {
+    const made = new Leasehold({ connectionString: db.url, log: (entry) => log.push(entry), ...own })
+    undo.after(() => made.close())
+    return made
+  }
+  const lh = leasehold(options)
+  const worker = (handlers: readonly Handler[], own: WorkerOptions = {}, of: Leasehold = lh) =>
+    run(undo, of.worker(handlers, { signals: [], ...own }))
+  return { db, lh, log, undo, leasehold, worker }
+}
+
+export interface Setting extends Scene {
+  readonly busy: Worker
+  /** One more job for it. */
+  add(): Promise<JobId>
+}
+
+/** A worker whose one handler does this. */
+export async function doing(
+  t: TestContext,
+  work: (job: Job<number>, scene: Scene) => unknown,
+  options: {
+    kind?: Omit<KindOptions, 'input'>
+    worker?: WorkerOptions
+    connection?: ConnectionOptions
+  } = {},
+): Promise<Setting> {
+  const setting = await scene(t, options.connection)
+  const task = kind<number>('task', options.kind ?? {})
+  const busy = setting.worker([handle(task, (job) => work(job, setting))], { poll: 20, ...options.worker })
+  let enqueued = 0
+  return { ...setting, busy, add: async () => (await setting.lh.enqueue(task, enqueued++)).jobId }
+}
+
+/** Runs the worker until the test ends. A run that fails makes the test fail. */
+export function run(undo: Undo, worker: Worker): Worker {
+  const running = worker.run()
+  running.catch(() => {}) // Told below.
+  undo.after(async () => {
+    await worker.stop({ grace: 0 })
+    await running
+  })
+  return worker
+}
+
+/** The next event of this name that fits. Ask before you cause it. */
+export function next<Name extends keyof WorkerEvents>(
+  worker: Worker,
+  name: Name,
+  fits: (event: NonNullable<WorkerEvents[Name][0]>) => boolean = () => true,
+): Promise<NonNullable<WorkerEvents[Name][0]>> {
+  const answer = new Promise<NonNullable<WorkerEvents[Name][0]>>((resolve) => {
+    const listener = (...[event]: WorkerEvents[Name]) => {
+      if (event !== undefined && !fits(event)) return
+      worker.off(name, listener)
+      resolve(event as NonNullable<WorkerEvents[Name][0]>)
+    }
+    worker.on(name, listener)
+  })
+  return inTime(answer, `no event "${name}"`)
+}
+
+/** Every event of this name from now on. */
+export function collect<Name extends keyof WorkerEvents>(worker: Worker, name: Name): WorkerEvents[Name][0][] {
+  const events: WorkerEvents[Name][0][] = []
+  worker.on(name, (...[event]: WorkerEvents[Name]) => void events.push(event))
+  return events
+}
+
+/** The promise, or a failure that says what was missing. Nobody has to await it: then it fails in silence. */
+export function inTime<T>(promise: Promise<T>, missing: string): Promise<T> {
+  const answer = new Promise<T>((resolve, reject) => {
+    const late = AbortSignal.timeout(HANGS_AFTER_MS)
+    late.addEventListener('abort', () => reject(new Error(`${missing} within ${HANGS_AFTER_MS} ms`)))
+    promise.then(resolve, reject)
+  })
+  answer.catch(() => {})
+  return answer
+}
+
+/** Asks until the answer is yes: for what no event announces. */
+export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + HANGS_AFTER_MS
+  while (!(await holds())) {
+    assert.ok(performance.now() < deadline, `${what}: not within ${HANGS_AFTER_MS} ms`)
+    await scheduler.wait(5)
+  }
+}
+
+/** What SQL shows of a job: undefined when it is nowhere. */
+export async function shown(db: Pick<TestDatabase, 'pool'>, jobId: JobId): Promise<Record<string, unknown>> {
+  const { rows } = await db.pool.query('select * from leasehold.jobs where id = $1', [jobId])
+  assert.ok(rows.length <= 1, `job ${jobId} is shown ${rows.length} times`)
+  return rows[0]
+}
+
+export async function untilStatus(db: Pick<TestDatabase, 'pool'>, jobId: JobId, status: string): Promise<void> {
+  await until(`job ${jobId} is ${status}`, async () => (await shown(db, jobId))?.status === status)
+}
+
+/** How many rows the query counts. */
+export async function count(db: Pick<TestDatabase, 'pool'>, query: string, values: unknown[] = []): Promise<number> {
+  const { rows } = await db.pool.query(`select count(*)::int as count ${query}`, values)
+  return rows[0].count
+}
+
+/** No lease is left behind: neither a job that is processing, nor a row in the ledger. */
+export async function nothingHeld(db: Pick<TestDatabase, 'pool'>): Promise<void> {
+  assert.equal(await count(db, 'from leasehold.job where claim_id is not null'), 0, 'jobs are still processing')
+  assert.equal(await count(db, 'from leasehold.claim'), 0, 'claims are still in the ledger')
+}
+
+/** The names of all statements that this process sends from now on, in their order, until the test ends. */
+export function statements(t: Undo): string[] {
+  const names: string[] = []
+  const { prototype } = pg.Client
+  const { query } = prototype
+  prototype.query = function (this: pg.Client, ...args: unknown[]) {
+    const [config] = args as [{ text?: string } | string]
+    const text = typeof config === 'string' ? config : (config?.text ?? '')
+    const name = /^-- (\S+)/.exec(text)?.[1]
+    if (name !== undefined) names.push(name)
+    return (query as (...args: unknown[]) => unknown).apply(this, args)
+  } as typeof query
+  t.after(() => {
+    prototype.query = query
+  })
+  return names
+}
+
+/** The code of what the call throws; fails when it throws nothing, or something that is not ours. */
+export async function codeOf(call: () => unknown): Promise<string> {
+  try {
+    await call()
+  } catch (error) {
+    return String((error as { code?: unknown }).code ?? error)
+  }
+  return 'nothing was thrown'
+}
