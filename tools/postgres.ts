@@ -39,6 +39,7 @@ export interface PostgresServer {
   directory: string
   dataDirectory: string
   recentLog(): string
+  restart(mode: 'fast' | 'immediate'): Promise<void> // Same data and port; immediate is a crash. Not on Windows.
   stop(): Promise<void>
 }
 
@@ -64,12 +65,21 @@ export async function startPostgres({ version = 18, settings = {} }: PostgresOpt
     const locale = ['--locale=C', ...(version < 17 ? [] : ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'])]
     const initdb = ['-D', dataDirectory, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', ...locale, '--no-sync']
     await success(home.run(join(bin, 'initdb'), initdb, SERVER_USER))
-    const { server, port } = await startOnFreePort(home, join(bin, 'postgres'), dataDirectory, settings)
-    const postmaster = Number.parseInt(fs.readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8'), 10)
+    const start = (more = {}) => startOnFreePort(home, join(bin, 'postgres'), dataDirectory, { ...settings, ...more })
+    let { server, port } = await start()
+    const postmaster = () => Number.parseInt(fs.readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8'), 10)
     home.letProcessEnd()
+    const pids = { postmaster: postmaster(), supervisor: server.child.pid, cleaner: home.cleanerPid }
+    const restart = async (mode: 'fast' | 'immediate') => {
+      process.kill(pids.postmaster, mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
+      await server.ended
+      server = (await start({ port: String(port) })).server
+      home.letProcessEnd()
+      Object.assign(pids, { postmaster: postmaster(), supervisor: server.child.pid })
+    }
     const url = `postgres://postgres@127.0.0.1:${port}/postgres`
-    const pids = { postmaster, supervisor: server.child.pid, cleaner: home.cleanerPid }
-    return { url, port, pids, directory: home.directory, dataDirectory, recentLog: server.recentLog, stop: home.close }
+    const recentLog = () => server.recentLog()
+    return { url, port, pids, directory: home.directory, dataDirectory, recentLog, restart, stop: home.close }
   } catch (error) {
     await home.close()
     throw error
@@ -78,7 +88,7 @@ export async function startPostgres({ version = 18, settings = {} }: PostgresOpt
 
 async function startOnFreePort(home: Home, postgres: string, dataDirectory: string, settings: Record<string, string>) {
   for (let attempt = 1; ; attempt++) {
-    const port = await freePort()
+    const port = Number(settings.port) || (await freePort())
     const all = Object.entries({ max_connections: '100', ...settings, ...LOCAL_TCP_ONLY, port })
     const flags = all.flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const server = home.run(postgres, ['-D', dataDirectory, ...flags], SERVER_USER)

@@ -1,11 +1,11 @@
 /** How a database is reached: by producers through a pool, by workers through connections of their own. */
 import pg from 'pg'
-import { DeadlineError, InvalidOptionError } from '../core/errors.ts'
+import { InvalidOptionError } from '../core/errors.ts'
 import { type Log, logToStderr } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
-import { withDeadline } from '../core/timer.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
+import { Session } from './session.ts'
 
 const PRODUCER_DEADLINE_MS = 30_000
 
@@ -54,9 +54,15 @@ export class Connection {
     this.lane = new Lane(this.pool, { schema, prepare, deadlineMs: PRODUCER_DEADLINE_MS })
   }
 
-  checkSchema(deadlineMs: number): Promise<void> {
-    const checked = checkSchema(this.pool, { schema: this.schema })
-    return withDeadline(checked, deadlineMs, () => new DeadlineError('Asking for the schema', deadlineMs))
+  /** Over a connection of its own, which can be given up: a pool would go on trying until its own deadline. */
+  async checkSchema(deadlineMs: number, giveUp: Promise<void>): Promise<void> {
+    const session = new Session({ connection: this.client, deadlineMs })
+    void giveUp.then(() => session.abandon())
+    try {
+      await checkSchema(session, { schema: this.schema })
+    } finally {
+      await session.close()
+    }
   }
 
   /** Ends the pool, if it is ours. */

@@ -7,7 +7,7 @@
  */
 import type { ClientBase, Pool } from 'pg'
 import { SchemaError } from '../core/errors.ts'
-import { quoteSchema, renderSchema } from './lane.ts'
+import { type Queryable, quoteSchema, renderSchema } from './lane.ts'
 import { CREATE_LEDGER, IS_APPLIED, LOCK_LEDGER, PREPARE_TABLES, READ_LEVEL, RECORD } from './migrate.sql.ts'
 import { MIGRATIONS } from './migrations.generated.ts'
 import { withTransaction } from './transaction.ts'
@@ -64,7 +64,7 @@ export function migrationSql(options: MigrateOptions = {}): string {
  * Refuses a database this code cannot work on: one that was never migrated this far, or one whose newest migration no
  * longer serves code this old. In between, old and new code run side by side during a deploy.
  */
-export async function checkSchema(db: Pool | ClientBase, options: MigrateOptions = {}): Promise<void> {
+export async function checkSchema(db: Queryable, options: MigrateOptions = {}): Promise<void> {
   const schema = options.schema ?? 'leasehold'
   const level = await readLevel(db, quoteSchema(schema))
   if (level === undefined || level.version < CODE_LEVEL) {
@@ -82,12 +82,11 @@ function refuseIfTooNew(schema: string, level: Level | undefined): void {
   )
 }
 
-async function readLevel(db: Pool | ClientBase, quoted: string): Promise<Level | undefined> {
+async function readLevel(db: Queryable, quoted: string): Promise<Level | undefined> {
   try {
-    const { rows } = await db.query<{ version: number | null; serves_from: number | null }>(
-      renderSchema(READ_LEVEL, quoted),
-    )
-    return { version: rows[0]?.version ?? 0, servesFrom: rows[0]?.serves_from ?? 0 }
+    const { rows } = await db.query({ text: renderSchema(READ_LEVEL, quoted), rowMode: 'array' })
+    const [version, servesFrom] = rows[0] as (number | null)[]
+    return { version: version ?? 0, servesFrom: servesFrom ?? 0 }
   } catch (error) {
     const noSuchTableOrSchema = ['42P01', '3F000']
     if (noSuchTableOrSchema.includes(sqlState(error))) return undefined

@@ -77,7 +77,7 @@ export class Session implements Queryable {
       ...connection,
       // Not enumerable on the options of a pool, so that it is not printed by accident.
       password: connection.password,
-      connectionTimeoutMillis: connection.connectionTimeoutMillis || deadlineMs,
+      connectionTimeoutMillis: Math.min(connection.connectionTimeoutMillis || deadlineMs, deadlineMs),
     } as pg.ClientConfig)
     client.on('error', (error) => this.#lost(client, error))
     client.on('end', () => this.#lost(client, new Error('The connection was ended by the server.')))

@@ -168,7 +168,7 @@ export class Worker {
     })
     while (!this.#isStopping) {
       try {
-        return await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS)])
+        return await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS, stopAsked)])
       } catch (error) {
         if (error instanceof SchemaError || this.#until !== 'stopped') throw error
         this.#events.problem('connecting', error)

@@ -57,11 +57,12 @@ test('a process killed in the middle of a migration leaves nothing of it, and th
   const query = doomed.client.query.bind(doomed.client)
   let statements = 0
   const dying = Object.assign(doomed.client, {
-    query: async (...args: [string, unknown[]?]) => {
-      if (args[0].includes('make_partitions(days_ahead') && ++statements === 1) {
+    query: async (...args: [string | { text: string }, unknown[]?]) => {
+      const text = typeof args[0] === 'string' ? args[0] : args[0].text
+      if (text.includes('make_partitions(days_ahead') && ++statements === 1) {
         await killer.query('select pg_terminate_backend($1)', [doomed.pid])
       }
-      return query(...args)
+      return query(...(args as [string, unknown[]?]))
     },
   })
   await assert.rejects(migrate(dying as unknown as pg.ClientBase, { schema: 'killed' }))

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Connection } from '../../src/db/connection.ts'
+import { maybeSent, Session } from '../../src/db/session.ts'
+import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { suiteDatabase } from '../support/database.ts'
+
+const db = await suiteDatabase()
+
+async function behindProxy(t: Parameters<NonNullable<Parameters<typeof test>[0]>>[0], deadlineMs: number) {
+  const { hostname, port } = new URL(db.url)
+  const proxy = await startFaultyProxy({ host: hostname, port: Number(port) })
+  const { client } = new Connection({ connectionString: proxy.url(db.url) })
+  const session = new Session({ connection: client, deadlineMs })
+  t.after(async () => {
+    session.abandon()
+    await proxy.stop()
+  })
+  const ask = (text = 'select 1') => session.query({ text, rowMode: 'array' })
+  return { proxy, session, ask }
+}
+
+test('opening a connection is part of the deadline, and nothing was sent then', async (t) => {
+  const { proxy, ask } = await behindProxy(t, 100)
+  proxy.freeze()
+  await assert.rejects(ask(), (error) => !maybeSent(error))
+})
+
+test('a statement on a half-open socket misses its deadline, and the next one has a new connection', async (t) => {
+  const { proxy, ask } = await behindProxy(t, 2_000)
+  const pid = 'select pg_backend_pid()'
+  const before = (await ask(pid)).rows
+  proxy.freeze()
+  await assert.rejects(ask(), (error: { code?: unknown }) => error.code === 'DEADLINE' && maybeSent(error))
+  proxy.thaw()
+  assert.notDeepEqual((await ask(pid)).rows, before)
+})
+
+test('a refused statement leaves the connection as it was', async (t) => {
+  const { ask } = await behindProxy(t, 10_000)
+  const pid = 'select pg_backend_pid()'
+  const before = (await ask(pid)).rows
+  await assert.rejects(ask('select 1 / 0'), { code: '22012' })
+  assert.deepEqual((await ask(pid)).rows, before)
+})
+
+test('an abandoned session rejects what is under way and what comes later', async (t) => {
+  const { proxy, session, ask } = await behindProxy(t, 60_000)
+  await ask()
+  proxy.freeze()
+  const [underWay, queued] = [ask(), ask()]
+  const both = Promise.allSettled([underWay, queued])
+  await new Promise((resolve) => setImmediate(resolve))
+  session.abandon()
+  assert.deepEqual(
+    (await both).map(({ status }) => status),
+    ['rejected', 'rejected'],
+  )
+  await assert.rejects(ask(), { code: 'DEADLINE' })
+})

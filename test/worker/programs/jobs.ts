@@ -1,0 +1,36 @@
+// The kinds of jobs that the worker programs handle; tests enqueue them.
+import { kind } from '../../../src/index.ts'
+
+export type Act =
+  /** Returns at once. */
+  | 'nothing'
+  /** Returns when the test says go, whatever its signal says. */
+  | 'wait'
+  /** The first time: keeps the event loop busy until the test says go. */
+  | 'block once'
+  /** The first time: throws when its signal is aborted. */
+  | 'heed once'
+  /** The first time: returns when its signal is aborted, as if nothing had happened. */
+  | 'defy once'
+  /** Kills its process. */
+  | 'die'
+  /** Kills its process the first time, then does nothing. */
+  | 'die once'
+  /** The same, after its effect. */
+  | 'effect, die once'
+  /** Throws the first time. */
+  | 'fail once'
+  /** Enqueues a job that does nothing, in half an hour. */
+  | 'enqueue for later'
+
+export interface Work {
+  readonly act: Act
+  readonly n?: number
+}
+
+export function workOf(name: string) {
+  return kind<Work>(name, { maxAttempts: 3, backoff: { first: '45m', max: '45m' } })
+}
+
+/** What every worker program handles, unless it is told otherwise. */
+export const work = workOf('work')
