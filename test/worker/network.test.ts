@@ -1,0 +1,264 @@
+// Whatever happens to the connection, nothing acknowledged is lost and nothing is done twice in the books.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type ConnectionOptions, handle, type JobId, kind, type Leasehold } from '../../src/index.ts'
+import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { gate } from '../support/database.ts'
+import {
+  collect,
+  count,
+  inTime,
+  next,
+  nothingHeld,
+  type Scene,
+  scene,
+  shown,
+  until,
+  untilStatus,
+} from '../support/worker.ts'
+
+interface Behind extends Scene {
+  readonly proxy: FaultyProxy
+  /** Through the proxy; `lh` goes past it. */
+  readonly far: Leasehold
+}
+
+async function behindProxy(t: TestContext, options: ConnectionOptions = {}): Promise<Behind> {
+  const setting = await scene(t)
+  const { hostname, port } = new URL(setting.db.url)
+  const proxy = await startFaultyProxy({ host: hostname, port: Number(port) })
+  setting.undo.after(() => proxy.stop())
+  const far = setting.leasehold({ connectionString: proxy.url(setting.db.url), ...options })
+  return { ...setting, proxy, far }
+}
+
+const task = kind<number>('task')
+const numbers = (length: number) => Array.from({ length }, (_, input) => ({ input }))
+
+async function historyOf({ db }: Scene): Promise<string[]> {
+  const { rows } = await db.pool.query('select outcome::text from leasehold.job_attempt order by ended_at')
+  return rows.map(({ outcome }) => outcome)
+}
+
+test('a claim whose reply is lost is handed back: its jobs run, no attempt is spent and no crash counted', async (t) => {
+  const setting = await behindProxy(t)
+  const { lh, far, proxy, worker, db } = setting
+  await lh.enqueueMany(task, numbers(5))
+  const cut = proxy.cutReplies('leasehold/job.claim')
+  const ran: unknown[] = []
+  const busy = worker([handle(task, ({ attempt, generation }) => void ran.push([attempt, generation]))], {}, far)
+  await inTime(cut, 'the claim was not sent')
+  await until('all have run', () => busy.tally.completed === 5)
+  assert.deepEqual(
+    ran,
+    numbers(5).map(() => [1, 2]),
+  )
+  assert.deepEqual(await historyOf(setting), [])
+  await busy.stop()
+  await nothingHeld(db)
+})
+
+test('a completion whose reply is lost was recorded once, and is reported as completed', async (t) => {
+  const setting = await behindProxy(t)
+  const { lh, far, proxy, worker, db } = setting
+  const cut = proxy.cutReplies('leasehold/job.complete')
+  const jobs = await lh.enqueueMany(task, numbers(3))
+  const busy = worker([handle(task, ({ input }) => ({ input }))], {}, far)
+  const [refused, problem] = [collect(busy, 'refused'), next(busy, 'problem')]
+  await inTime(cut, 'nothing was completed')
+  assert.equal((await problem).doing, 'a connection was lost')
+  await until('all are known', () => busy.tally.completed === 3)
+  assert.deepEqual(refused, [])
+  for (const [index, { jobId }] of jobs.entries()) {
+    const { status, attempts, lease_generation, result } = await shown(db, jobId)
+    assert.deepEqual([status, attempts, lease_generation, result], ['completed', 1, '1', { input: index }])
+  }
+})
+
+test('a failure whose reply is lost spends one attempt, and is reported as such', async (t) => {
+  const setting = await behindProxy(t)
+  const { lh, far, proxy, worker, db } = setting
+  const cut = proxy.cutReplies('leasehold/job.settle')
+  const { jobId } = await lh.enqueue(task, 1)
+  const failing = handle(task, () => {
+    throw new Error('no')
+  })
+  const busy = worker([failing], {}, far)
+  const [refused, retrying] = [collect(busy, 'refused'), next(busy, 'retrying')]
+  await inTime(cut, 'nothing was settled')
+  await retrying
+  assert.deepEqual(refused, [])
+  assert.equal((await shown(db, jobId)).attempts, 1)
+  assert.deepEqual(await historyOf(setting), ['failed'])
+})
+
+test('a completion that is not kept and whose reply is lost is unknown, and never said to have failed', async (t) => {
+  const { lh, far, proxy, worker, db } = await behindProxy(t)
+  const fleeting = kind<number>('fleeting', { keep: false })
+  const cut = proxy.cutReplies('leasehold/job.complete')
+  await lh.enqueue(fleeting, 1)
+  const busy = worker([handle(fleeting, () => {})], {}, far)
+  const unknown = next(busy, 'unknown')
+  await inTime(cut, 'nothing was completed')
+  assert.equal((await unknown).tried, 'complete')
+  assert.deepEqual([busy.tally.refused, busy.tally.retrying, busy.tally.deadLetters], [0, 0, 0])
+  assert.equal(await count(db, 'from leasehold.jobs'), 0)
+})
+
+test('by hand, after a lost reply, the same outcome sent again is the same outcome', async (t) => {
+  const { lh, far, proxy, db } = await behindProxy(t)
+  const [completed, failed] = await lh.enqueueMany(task, numbers(2))
+  const [first, second] = await far.claim(task, { limit: 2 })
+  void proxy.cutReplies('leasehold/job.complete')
+  await assert.rejects(first!.complete('done'))
+  await first!.complete('done')
+  void proxy.cutReplies('leasehold/job.settle')
+  await assert.rejects(second!.fail('no'))
+  assert.equal(await second!.fail('no'), 'pending')
+  assert.deepEqual([(await shown(db, completed!.jobId)).result, (await shown(db, failed!.jobId)).attempts], ['done', 1])
+  await assert.rejects(first!.fail('after all'), { code: 'LEASE_LOST' })
+})
+
+test('connections that are reset while handlers run cost nothing but new ones', async (t) => {
+  const setting = await behindProxy(t)
+  const { lh, far, proxy, worker, db } = setting
+  const [go, started] = [gate(), gate()]
+  let running = 0
+  const waiting = handle(task, async () => {
+    if (++running === 10) started.open()
+    await go.promise
+  })
+  const busy = worker([waiting], { concurrency: 10 }, far)
+  const [aborted, refused] = [collect(busy, 'aborted'), collect(busy, 'refused')]
+  await next(busy, 'wakeup', ({ by }) => by === 'listen')
+  const [fellBack, listens] = [
+    next(busy, 'wakeup', ({ by }) => by === 'poll'),
+    next(busy, 'wakeup', ({ by }) => by === 'listen'),
+  ]
+  await lh.enqueueMany(task, numbers(10))
+  await started.promise
+  proxy.cut()
+  await fellBack
+  go.open()
+  await until('all are completed', () => busy.tally.completed === 10)
+  assert.deepEqual([aborted, refused, await historyOf(setting)], [[], [], []])
+  assert.equal(running, 10, 'a handler ran twice')
+  await listens
+  await busy.stop()
+  await nothingHeld(db)
+})
+
+test('a frozen connection: handlers are aborted before their lease ends, and a stale outcome is refused', async (t) => {
+  const setting = await behindProxy(t)
+  const { lh, far, proxy, worker, db, log } = setting
+  const [started, late] = [gate(), gate()]
+  const abortedAt: number[] = []
+  const stubborn = handle(task, async ({ signal }) => {
+    signal.addEventListener('abort', () => abortedAt.push(Date.now()))
+    started.open()
+    await late.promise
+    return 'stale'
+  })
+  const busy = worker([stubborn], { lease: '4s', label: 'frozen' }, far)
+  const [aborted, refused] = [next(busy, 'aborted'), next(busy, 'refused')]
+  const { jobId } = await lh.enqueue(task, 1)
+  await started.promise
+  await until('the connection that renews is open', async () => {
+    const renewing = "from pg_stat_activity where query like '-- job.cancel_requests%' and datname = current_database()"
+    return (await count(db, renewing)) > 0
+  })
+  proxy.freeze()
+  assert.equal((await aborted).reason, 'lease_lost')
+  // The end of the lease as the database has it, which nobody can have moved since.
+  const { rows } = await db.pool.query('select expires_at from leasehold.claim')
+  assert.ok(
+    abortedAt[0]! < rows[0].expires_at.getTime(),
+    `aborted ${abortedAt[0]! - rows[0].expires_at.getTime()} ms late`,
+  )
+
+  const heir = worker([handle(task, () => 'fresh')], { sweep: 100, label: 'heir' })
+  await untilStatus(db, jobId, 'completed')
+  assert.equal(heir.tally.completed, 1)
+  late.open()
+  proxy.thaw()
+  assert.equal((await refused).generation, 1)
+  const { result, lease_generation } = await shown(db, jobId)
+  assert.deepEqual([result, lease_generation], ['fresh', '2'])
+  assert.ok(
+    log.some(({ error }) => (error as { code?: string })?.code === 'DEADLINE'),
+    'no statement missed its deadline',
+  )
+
+  await heir.stop()
+  const more = await lh.enqueueMany(task, numbers(3))
+  for (const { jobId } of more) await untilStatus(db, jobId, 'completed')
+  assert.equal(busy.tally.completed, 3, 'the thawed worker goes on')
+})
+
+test('a worker that loses the database waits for it, and one that starts without it does too', async (t) => {
+  const { lh, far, proxy, worker, db } = await behindProxy(t)
+  proxy.refuse()
+  const busy = worker([handle(task, () => {})], {}, far)
+  assert.equal((await next(busy, 'problem')).doing, 'connecting')
+  const first = (await lh.enqueue(task, 1)).jobId
+  proxy.accept()
+  await untilStatus(db, first, 'completed')
+  const lost = next(busy, 'problem', ({ doing }) => doing === 'claiming')
+  proxy.refuse()
+  proxy.cut()
+  await lost
+  const second = (await lh.enqueue(task, 2)).jobId
+  proxy.accept()
+  await untilStatus(db, second, 'completed')
+})
+
+test('a worker stops although nobody answers, and its jobs are recovered by their lease', async (t) => {
+  const { lh, far, proxy, worker, db } = await behindProxy(t)
+  const started = gate()
+  const busy = worker(
+    [
+      handle(task, async ({ signal }) => {
+        started.open()
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+      }),
+    ],
+    { lease: '1m' },
+    far,
+  )
+  const { jobId } = await lh.enqueue(task, 1)
+  await started.promise
+  proxy.freeze()
+  await inTime(busy.stop({ grace: 0 }), 'it did not stop')
+  assert.equal((await shown(db, jobId)).status, 'processing')
+  proxy.thaw()
+  await db.clock.advance('2 minutes')
+  assert.equal((await lh.drain([handle(task, () => {})])).completed, 1)
+})
+
+/** Outcomes are refused, claims are not, until the answer is called. */
+async function breakOutcomes({ db }: Scene): Promise<() => Promise<unknown>> {
+  await db.pool.query('alter table leasehold.archive rename to archive_away')
+  return () => db.pool.query('alter table leasehold.archive_away rename to archive')
+}
+
+test('no job is started while outcomes cannot be recorded, and those that waited start as soon as they can', async (t) => {
+  const setting = await behindProxy(t)
+  const { lh, worker, db } = setting
+  const mend = await breakOutcomes(setting)
+  const started: JobId[] = []
+  const busy = worker([handle(task, () => {})], { concurrency: 5 })
+  busy.on('started', ({ jobId }) => started.push(jobId))
+  const cannot = next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
+  const first = (await lh.enqueue(task, 0)).jobId
+  await cannot
+  const others = await lh.enqueueMany(task, numbers(3))
+  await until(
+    'the others are claimed',
+    async () => (await count(db, 'from leasehold.job where claim_id is not null')) === 4,
+  )
+  await next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
+  assert.deepEqual(started, [first])
+  await mend()
+  for (const { jobId } of others) await untilStatus(db, jobId, 'completed')
+  assert.deepEqual([started.length, busy.tally.completed, busy.tally.released], [4, 4, 0])
+})

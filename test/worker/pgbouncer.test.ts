@@ -1,0 +1,138 @@
+// The whole life of jobs through PgBouncer in transaction mode, three server connections for everybody.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import pg from 'pg'
+import { handle, kind, withTransaction } from '../../src/index.ts'
+import { startPgBouncer } from '../../tools/pgbouncer.ts'
+import { collect, count, next, nothingHeld, scene, shown, statements, until, untilStatus } from '../support/worker.ts'
+
+async function behindPooler(t: TestContext) {
+  const setting = await scene(t)
+  const bouncer = await startPgBouncer({ url: setting.db.url, poolSize: 3 })
+  setting.undo.after(() => bouncer.stop())
+  const pooled = setting.leasehold({ connectionString: bouncer.url, prepare: false })
+  return { ...setting, bouncer, pooled }
+}
+
+const sum = kind<number[]>('sum')
+const flaky = kind<number>('flaky', { backoff: { first: 0 }, maxAttempts: 3 })
+const shout = kind<string>('shout', { queue: 'sum' })
+
+test('through a transaction pooler jobs are enqueued, run, retried and buried; the worker says that it polls', async (t) => {
+  const { pooled, db, worker, bouncer, undo, log } = await behindPooler(t)
+  const pool = new pg.Pool({ connectionString: bouncer.url })
+  undo.after(() => pool.end())
+  const busy = worker(
+    [
+      handle(sum, ({ input }) => input.reduce((a, b) => a + b, 0)),
+      handle(shout, ({ input }) => input.toUpperCase()),
+      handle(flaky, ({ input, attempt }) => {
+        if (attempt <= input) throw new Error('not yet')
+      }),
+    ],
+    { poll: 50, concurrency: 5 },
+    pooled,
+  )
+  const wakeups = collect(busy, 'wakeup')
+  const polls = next(busy, 'wakeup')
+  const rolledBack = withTransaction(pool, async (tx) => {
+    await pooled.enqueue(sum, [9], { tx })
+    throw new Error('changed my mind')
+  })
+  await assert.rejects(rolledBack, /changed my mind/)
+  const [added, shouted] = await withTransaction(pool, async (tx) => [
+    await pooled.enqueue(sum, [1, 2], { tx, idempotencyKey: 'k' }),
+    await pooled.enqueue(shout, 'a', { tx }),
+  ])
+  assert.equal((await pooled.enqueue(sum, [1, 2], { idempotencyKey: 'k' })).outcome, 'existing')
+  await pooled.enqueueMany(flaky, [{ input: 0 }, { input: 2 }, { input: 3 }])
+  assert.deepEqual((await pooled.waitFor(added!.jobId)).result, 3)
+  assert.deepEqual((await pooled.waitFor(shouted!.jobId)).result, 'A')
+  await pooled.enqueueMany(
+    sum,
+    Array.from({ length: 500 }, (_, n) => ({ input: [n] })),
+  )
+  await until('all have ended', () => busy.tally.completed === 504 && busy.tally.deadLetters === 1)
+  assert.deepEqual([busy.tally.retrying, busy.tally.refused], [4, 0])
+  assert.equal((await polls).by, 'poll')
+  assert.deepEqual(wakeups, [{ by: 'poll' }])
+  await busy.stop()
+  await nothingHeld(db)
+  assert.deepEqual(
+    log.filter(({ level, message }) => level !== 'info' && !message.includes('dead letter')),
+    [],
+  )
+})
+
+const untilAborted = (signal: AbortSignal) =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+
+test('through a transaction pooler a cancelled handler is aborted, found by looking', async (t) => {
+  const { pooled, worker, db } = await behindPooler(t)
+  const busy = worker([handle(sum, ({ signal }) => untilAborted(signal))], { poll: 50 }, pooled)
+  // The first may be found by the look that follows a claim, the second has to wait for the next.
+  for (let round = 0; round < 2; round++) {
+    const [started, aborted, cancelled] = [next(busy, 'started'), next(busy, 'aborted'), next(busy, 'cancelled')]
+    const { jobId } = await pooled.enqueue(sum, [])
+    await started
+    assert.equal(await pooled.cancel(jobId), 'requested')
+    assert.equal((await aborted).reason, 'cancelled')
+    await cancelled
+    assert.equal((await shown(db, jobId)).status, 'cancelled')
+  }
+})
+
+test('through a transaction pooler a stopped worker hands back what it holds, and hears nothing to the end', async (t) => {
+  const { pooled, worker, db } = await behindPooler(t)
+  const names = statements(t)
+  const busy = worker([handle(sum, ({ signal }) => untilAborted(signal))], { concurrency: 2 }, pooled)
+  const [started, wakeups] = [next(busy, 'started'), collect(busy, 'wakeup')]
+  await pooled.enqueueMany(sum, [{ input: [1] }, { input: [2] }, { input: [3] }])
+  await started
+  await until('the listener is tested', () => names.includes('wake.tell'))
+  await busy.stop({ grace: '10ms' })
+  await nothingHeld(db)
+  assert.equal(await count(db, 'from leasehold.job where attempts = 0'), 3)
+  assert.deepEqual(
+    wakeups.filter((event) => event?.by === 'listen'),
+    [],
+  )
+  assert.equal((await pooled.drain([handle(sum, () => {})])).completed, 3)
+})
+
+test('through a transaction pooler the house is kept: duties are taken, and jobs of the dead recovered', async (t) => {
+  const { pooled, lh, worker, db } = await behindPooler(t)
+  const { jobId } = await lh.enqueue(sum, [1])
+  assert.equal((await lh.claim(sum)).length, 1)
+  await db.clock.advance('1 hour')
+  const busy = worker([handle(sum, () => 'recovered')], { sweep: 100, poll: 50 }, pooled)
+  assert.deepEqual(await next(busy, 'recovered'), { jobs: 1, deadLetters: 0 })
+  await untilStatus(db, jobId, 'completed')
+  await until(
+    'every duty was taken',
+    async () => (await count(db, "from leasehold.duty where next_at = 'epoch'")) === 0,
+  )
+})
+
+test('with an address past the pooler to listen on, it is told at once', async (t) => {
+  const { pooled, worker, bouncer, db, leasehold } = await behindPooler(t)
+  const told = leasehold({ connectionString: bouncer.url, prepare: false, listen: db.url })
+  const busy = worker([handle(sum, () => {})], { poll: '1m' }, told)
+  assert.deepEqual(await next(busy, 'wakeup'), { by: 'listen' })
+  const names = statements(t)
+  const completed = next(busy, 'completed')
+  const { jobId } = await pooled.enqueue(sum, [1])
+  assert.equal((await completed).jobId, jobId)
+  assert.ok(names.includes('job.claim'))
+})
+
+test('without prepared statements nothing is left behind on a server connection', async (t) => {
+  const { pooled, bouncer } = await behindPooler(t)
+  await pooled.enqueueMany(sum, [{ input: [1] }])
+  await pooled.drain([handle(sum, () => {})])
+  const probe = new pg.Client(bouncer.url)
+  await probe.connect()
+  const { rows } = await probe.query('select name from pg_prepared_statements')
+  await probe.end()
+  assert.deepEqual(rows, [])
+})
