@@ -1,5 +1,6 @@
 /** The public face: what producers, scripts and worker processes call. */
 
+import { checkDate } from './core/check.ts'
 import { type Duration, durationMs } from './core/duration.ts'
 import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
@@ -25,7 +26,10 @@ const BUSY_AT_MOST = 100
 export interface EnqueueOptions {
   /** Your open transaction: the job exists exactly when it commits. Default: a transaction of its own. */
   readonly tx?: Queryable
-  /** One job per queue and key, until some time after it has finished. */
+  /**
+   * One job per queue and key, until the kind's keepKey after it has finished. A second enqueue answers `existing`, or
+   * `conflict` if its input is another: then nothing was enqueued, so look at the outcome.
+   */
   readonly idempotencyKey?: string
   /** What belongs together, such as `order:9182`. */
   readonly partitionKey?: string
@@ -92,8 +96,8 @@ export class Leasehold {
   }
 
   /** The job as it stands, or undefined: it never was, or is no longer kept. */
-  async get(jobId: JobId): Promise<JobSnapshot | undefined> {
-    return (await getJobs(this.#connection.lane, [jobId]))[0]
+  async get(jobId: string): Promise<JobSnapshot | undefined> {
+    return (await getJobs(this.#connection.lane, [jobId as JobId]))[0]
   }
 
   /** Newest first. */
@@ -106,7 +110,7 @@ export class Leasehold {
    * (default: 30s), JobNotFoundError when there is none.
    */
   async waitFor(
-    jobId: JobId,
+    jobId: string,
     options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
   ): Promise<Finished> {
     checkOptions('waitFor', options, ['timeout', 'signal'])
@@ -124,22 +128,22 @@ export class Leasehold {
   }
 
   /** A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or never was. */
-  async cancel(jobId: JobId): Promise<CancelOutcome> {
+  async cancel(jobId: string): Promise<CancelOutcome> {
     for (let tries = 0; ; tries++) {
-      const [answer] = await cancel(this.#connection.lane, [jobId])
+      const [answer] = await cancel(this.#connection.lane, [jobId as JobId])
       if (answer!.outcome !== 'busy' || tries === BUSY_AT_MOST) return answer!.outcome
       await sleep(BUSY_AGAIN_MS)
     }
   }
 
   /** Dead letters become jobs again, with fresh attempts. Answers with those that did. */
-  async redrive(which: JobId | readonly JobId[] | RedriveFilter): Promise<JobId[]> {
+  async redrive(which: string | readonly string[] | RedriveFilter): Promise<JobId[]> {
     const { lane } = this.#connection
-    if (typeof which === 'string') return redrive(lane, [which])
-    if (isList(which)) return redrive(lane, which)
+    if (typeof which === 'string') return redrive(lane, [which as JobId])
+    if (isList(which)) return redrive(lane, which as readonly JobId[])
+    if (typeof which?.kind?.name !== 'string') throw new InvalidOptionError('redrive.kind', 'it must be a kind')
     checkOptions('redrive', which, ['kind', 'reason', 'limit'])
     const { kind, ...filter } = which
-    if (kind?.name === undefined) throw new InvalidOptionError('redrive.kind', 'it must be a kind')
     return redrive(lane, await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name }))
   }
 
@@ -167,7 +171,10 @@ export class Leasehold {
     kinds: Kind<unknown, Output> | readonly Kind<unknown, Output>[],
     options?: ClaimOptions,
   ): Promise<ManualJob<Output>[]> {
-    const list = Array.isArray(kinds) ? kinds : [kinds]
+    const list: readonly Kind<unknown, Output>[] = Array.isArray(kinds) ? kinds : [kinds]
+    if (list.length === 0 || list.some((kind) => typeof kind?.name !== 'string')) {
+      throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
+    }
     return claimByHand(this.#connection.lane, list, options) as Promise<ManualJob<Output>[]>
   }
 
@@ -195,6 +202,7 @@ export class Leasehold {
 
 function toNewJob<Input>(kind: Kind<Input, unknown>, { delay, at, ...job }: ManyOptions<Input>): NewJob {
   if (delay !== undefined && at !== undefined) throw new InvalidOptionError('at', 'there is a delay already')
+  if (at !== undefined) checkDate('at', at)
   return {
     ...job,
     priority: job.priority ?? kind.priority,
@@ -222,6 +230,6 @@ function isFinished(job: JobSnapshot): job is Finished {
   return job.status === 'completed' || job.status === 'dead_letter' || job.status === 'cancelled'
 }
 
-function isList(which: readonly JobId[] | RedriveFilter): which is readonly JobId[] {
+function isList(which: readonly string[] | RedriveFilter): which is readonly string[] {
   return Array.isArray(which)
 }

@@ -41,7 +41,6 @@ before(async () => {
   mkdirSync(project)
   mkdirSync(join(ROOT, 'dist'), { recursive: true })
   writeFileSync(join(ROOT, 'dist', 'stale.js'), '// Of a module that is no more.\n')
-  await output(ROOT, 'npm', 'run', 'build')
   const [tarball] = JSON.parse(await output(ROOT, 'npm', 'pack', '--json', '--pack-destination', home))
   packed = tarball.files.map(({ path }: { path: string }) => path).sort()
   writeFileSync(join(project, 'package.json'), JSON.stringify({ private: true, type: 'module' }))

@@ -28,3 +28,13 @@ function brief(error: unknown): string {
   }
   return typeof error
 }
+
+/** A logger that throws, or whose promise rejects, has nobody left to tell. */
+export function harmless(log: Log): Log {
+  return (entry) => {
+    try {
+      const answer: unknown = log(entry)
+      if (answer instanceof Promise) answer.catch(() => {})
+    } catch {}
+  }
+}

@@ -1,7 +1,7 @@
 /** How a database is reached: by producers through a pool, by workers through connections of their own. */
 import pg from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
-import { type Log, logToStderr } from '../core/log.ts'
+import { harmless, type Log, logToStderr } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
@@ -39,15 +39,22 @@ export class Connection {
   readonly #poolIsOurs: boolean
 
   constructor(options: ConnectionOptions) {
-    checkOptions('Leasehold', options, KNOWN)
+    checkOptions('Leasehold', options ?? {}, KNOWN)
+    if (options?.pool === undefined && options?.connectionString === undefined) {
+      throw new InvalidOptionError('Leasehold', 'it needs a connectionString or a pool')
+    }
     this.schema = options.schema ?? 'leasehold'
     this.prepare = options.prepare ?? true
-    this.log = options.log ?? logToStderr
+    this.log = harmless(options.log ?? logToStderr)
     if (options.pool !== undefined && options.connectionString !== undefined) {
       throw new InvalidOptionError('Leasehold.pool', 'there is a connectionString already')
     }
     this.#poolIsOurs = options.pool === undefined
-    this.pool = options.pool ?? newPool(options.connectionString, this.log)
+    this.pool = options.pool === undefined ? newPool(options.connectionString) : checkPool(options.pool)
+    // An idle connection that breaks is replaced; with nobody to tell, it would end the process.
+    if (this.pool.listenerCount('error') === 0) {
+      this.pool.on('error', (error) => this.log({ level: 'warn', message: 'an idle connection was lost', error }))
+    }
     this.client = clientConfig(this.pool)
     this.listen = listenConfig(options.listen ?? true, this.client)
     const { schema, prepare } = this
@@ -71,17 +78,19 @@ export class Connection {
   }
 }
 
-function newPool(connectionString: string | undefined, log: Log): pg.Pool {
-  const pool = new pg.Pool({
+function newPool(connectionString: string | undefined): pg.Pool {
+  return new pg.Pool({
     connectionString: checkUrl('Leasehold.connectionString', connectionString),
     application_name: 'leasehold',
     connectionTimeoutMillis: PRODUCER_DEADLINE_MS,
     keepAlive: true,
     allowExitOnIdle: true,
   })
-  // An idle connection that breaks is replaced; without a listener it would end the process.
-  pool.on('error', (error) => log({ level: 'warn', message: 'an idle connection was lost', error }))
-  return pool
+}
+
+function checkPool(pool: pg.Pool): pg.Pool {
+  if (typeof pool?.connect === 'function' && typeof pool.options === 'object') return pool
+  throw new InvalidOptionError('Leasehold.pool', 'it must be a pool of pg: new pg.Pool({ … })')
 }
 
 function clientConfig(pool: pg.Pool): pg.ClientConfig {

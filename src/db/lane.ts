@@ -72,10 +72,17 @@ export class Lane {
       this.#rendered.set(statement, config)
     }
     const query: QueryArrayConfig = { ...config, values: values as unknown[], rowMode: 'array', types: asPrinted }
-    const result = await (this.#deadlineMs === undefined
-      ? this.#db.query(query)
-      : this.#inTime(query, this.#deadlineMs))
-    return result.rows as unknown as Row[]
+    const sent = this.#deadlineMs === undefined ? this.#db.query(query) : this.#inTime(query, this.#deadlineMs)
+    const { rows } = await sent.catch((error) => this.#explain(error))
+    return rows as unknown as Row[]
+  }
+
+  /** Our statements name nothing but our own tables and functions. */
+  #explain(error: unknown): never {
+    const isMissing = ['42P01', '3F000', '42883', '42703'].includes(String((error as { code?: unknown } | null)?.code))
+    if (!isMissing) throw error
+    const what = `Schema "${this.schema}" is missing here, or is too old.`
+    throw new SchemaError(`${what} Call migrate(), or run migrationSql(), first.`, { cause: error })
   }
 
   /** Waiting for a connection of the pool included. The driver's own limit, a little later, gives the connection back. */

@@ -69,7 +69,7 @@ export async function checkSchema(db: Queryable, options: MigrateOptions = {}): 
   const level = await readLevel(db, quoteSchema(schema))
   if (level === undefined || level.version < CODE_LEVEL) {
     throw new SchemaError(
-      `Schema "${schema}" is at level ${level?.version ?? 0}, this code needs ${CODE_LEVEL}. Run the migrations first.`,
+      `Schema "${schema}" is at level ${level?.version ?? 0}, this code needs ${CODE_LEVEL}. Call migrate(), or run migrationSql(), first.`,
     )
   }
   refuseIfTooNew(schema, level)

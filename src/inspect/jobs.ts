@@ -47,7 +47,7 @@ export interface ListOptions {
   /** Default: 100, at most 1,000. */
   readonly limit?: number
   /** Only jobs enqueued before this one: the last id of the page before. */
-  readonly before?: JobId
+  readonly before?: string
 }
 
 export async function getJobs(lane: Lane, jobIds: readonly JobId[]): Promise<JobSnapshot[]> {
@@ -63,7 +63,7 @@ export async function listJobs(lane: Lane, options: ListOptions = {}): Promise<J
   }
   const limit = checkInteger('list.limit', options.limit ?? 100, 1, 1_000)
   const before = options.before === undefined ? null : checkId('list.before', options.before)
-  const name = typeof kind === 'object' ? kind.name : (kind ?? null)
+  const name = typeof kind === 'object' && kind !== null ? kind.name : (kind ?? null)
   const values = [before, options.queue ?? null, name, limit]
   const inTable = { pending: 'job', processing: 'job', completed: 'archive', cancelled: 'archive', dead_letter: 'dead' }
   const asked = (table: string) => status === undefined || inTable[status] === table

@@ -1,5 +1,7 @@
 import { EventEmitter } from 'node:events'
+import pg from 'pg'
 import type { Log, LogEntry } from '../core/log.ts'
+import { monotonicMs } from '../core/timer.ts'
 import type { JobId } from '../queue/job.ts'
 
 /** Which job, and which of its claims. Never its input. */
@@ -42,10 +44,13 @@ export interface WorkerEvents {
   stopped: []
 }
 
+const SAME_AGAIN_MS = 30_000
+
 /** Tells listeners and the log. Neither can harm the worker: what they throw goes to the log, or nowhere. */
 export class Events {
   readonly emitter = new EventEmitter<WorkerEvents>({ captureRejections: true })
   readonly #log: Log
+  readonly #logged = new Map<string, { readonly message: string; readonly at: number }>()
 
   constructor(log: Log) {
     this.#log = log
@@ -69,15 +74,23 @@ export class Events {
   }
 
   log(entry: LogEntry): void {
-    try {
-      this.#log(entry)
-    } catch {
-      // A logger that throws has nobody left to tell.
-    }
+    this.#log(entry)
   }
 
+  /** Told each time, logged when it is news. */
   problem(doing: string, error: unknown): void {
     this.tell('problem', { doing, error })
-    this.log({ level: 'warn', message: `trouble with the database: ${doing}; trying again`, error })
+    const message = `trouble with the database: ${doing}; trying again${whatItSaid(error)}`
+    const last = this.#logged.get(doing)
+    if (last?.message === message && monotonicMs() - last.at < SAME_AGAIN_MS) return
+    this.#logged.set(doing, { message, at: monotonicMs() })
+    this.log({ level: 'warn', message, error })
   }
+}
+
+/** What a server says about itself may be shown; what it says about a statement may hold values. */
+function whatItSaid(error: unknown): string {
+  const { code = '', message } = error as { code?: string; message?: unknown }
+  const isAboutAStatement = error instanceof pg.DatabaseError && !/^(08|25|28|3D|53|55|57)/.test(code)
+  return isAboutAStatement || typeof message !== 'string' || message === '' ? '' : `: ${message.slice(0, 200)}`
 }

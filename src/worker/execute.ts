@@ -35,8 +35,13 @@ function judged(held: HeldJob, error: unknown, judge: () => Outcome): Outcome {
   try {
     return judge()
   } catch {
-    return failed(held, error)
+    return isOurs(held) ? { verb: 'release' } : failed(held, error)
   }
+}
+
+/** The worker's doing, not the job's. */
+function isOurs({ aborted }: HeldJob): boolean {
+  return aborted === 'stopping' || aborted === 'lease_lost'
 }
 
 function outcomeOf(held: HeldJob, error: unknown): Outcome {
@@ -44,7 +49,7 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
   // complete(tx) has said itself that it changed nothing.
   if (isLoss) held.completedWithin = false
   // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
-  if (isLoss || held.aborted === 'stopping' || held.aborted === 'lease_lost') return { verb: 'release' }
+  if (isLoss || isOurs(held)) return { verb: 'release' }
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
   if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error) }
   if (error instanceof Cancel || held.aborted === 'cancelled') return { verb: 'cancel' }
@@ -59,7 +64,11 @@ function delayOf({ delayMs }: Snooze | RetryAfter): number {
 }
 
 export function failed({ claimed, handler }: HeldJob, error: unknown): Outcome {
-  return { verb: 'fail', error, delayMs: Math.min(backoffMs(claimed.attempt, handler.kind.backoff), CENTURY_MS) }
+  return {
+    verb: 'fail',
+    error,
+    delayMs: Math.round(Math.min(backoffMs(claimed.attempt, handler.kind.backoff), CENTURY_MS)),
+  }
 }
 
 /** The job as its handler sees it. Getters, because most handlers look at little of it. */

@@ -22,6 +22,7 @@ export function handle<Input, Output>(
   run: (job: Job<Output>) => unknown,
   options: HandleOptions = {},
 ): Handler {
+  if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
   const of = `handle(${JSON.stringify(kind.name)})`
   checkOptions(of, options, ['concurrency'])
   if (typeof run !== 'function') throw new InvalidOptionError(of, 'the handler must be a function')
@@ -35,7 +36,7 @@ export function handle<Input, Output>(
 /** By name. A kind has one handler. */
 export function handlersByKind(handlers: readonly Handler[]): Map<string, Handler> {
   if (!Array.isArray(handlers) || handlers.length === 0) {
-    throw new InvalidOptionError('handlers', 'a worker needs at least one: handle(kind, async (job) => { … })')
+    throw new InvalidOptionError('handlers', 'it must be a list of at least one: [handle(kind, async (job) => { … })]')
   }
   const byKind = new Map<string, Handler>()
   for (const handler of handlers) {

@@ -123,6 +123,9 @@ export class Housekeeper {
     })
     if (jobs === 0) return
     events.tell('recovered', { jobs, deadLetters })
-    events.log({ level: 'warn', message: `${jobs} jobs of dead workers returned, ${deadLetters} to the dead letters` })
+    events.log({
+      level: 'warn',
+      message: `returned from dead workers: ${jobs} jobs, ${deadLetters} of them as dead letters`,
+    })
   }
 }

@@ -39,7 +39,13 @@ export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Repo
       const error = 'error' in outcome ? outcome.error : undefined
       tally.deadLetters++
       events.tell('dead_letter', { ...job.info, error, reason })
-      events.log({ level: 'error', message: `job ${jobId} (${kind}) is a dead letter: ${reason}`, error, jobId, kind })
+      events.log({
+        level: 'error',
+        message: `job ${jobId} (${kind}) is a dead letter: ${reason}; see its last_error`,
+        error,
+        jobId,
+        kind,
+      })
       break
     }
     case 'unrecordable': {
@@ -62,7 +68,11 @@ export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Repo
 function tellReturned(events: Events, tally: Tally, job: HeldJob, outcome: Outcome): void {
   if (outcome.verb === 'fail') {
     tally.retrying++
-    events.tell('retrying', { ...job.info, error: outcome.error, delayMs: outcome.delayMs })
+    const { error, delayMs } = outcome
+    const { jobId, kind, attempt, maxAttempts } = job.claimed
+    events.tell('retrying', { ...job.info, error, delayMs })
+    const message = `job ${jobId} (${kind}) failed, attempt ${attempt} of ${maxAttempts}; again in ${Math.round(delayMs)} ms`
+    events.log({ level: 'warn', message, error, jobId, kind })
   } else if (outcome.verb === 'snooze') {
     tally.snoozed++
     events.tell('snoozed', { ...job.info, delayMs: outcome.delayMs })

@@ -34,6 +34,9 @@ const STOPPED_FOR_MS = 1_000
 /** What is left to record when no handler runs any more has this long; then a database that does not answer is left. */
 const LAST_WORDS_MS = 10_000
 
+/** Wrong password, not allowed, no such database: at the start, waiting will not help. */
+const NOT_FOR_US = ['28P01', '28000', '3D000']
+
 /** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
 export type Until = 'stopped' | 'empty' | 'once'
 
@@ -107,7 +110,10 @@ export class Worker {
     return this
   }
 
-  /** Works until it is stopped, by a signal or by stop(). Throws SchemaError when the database was not migrated. */
+  /**
+   * Works until it is stopped, by a signal or by stop(). Throws SchemaError when the database was not migrated, and what the
+   * server says when it does not let us in. A worker runs once.
+   */
   run(): Promise<void> {
     this.#running ??= this.#work()
     return this.#running
@@ -170,7 +176,8 @@ export class Worker {
       try {
         return await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS, stopAsked)])
       } catch (error) {
-        if (error instanceof SchemaError || this.#until !== 'stopped') throw error
+        const wontHelp = error instanceof SchemaError || NOT_FOR_US.includes(String((error as { code?: unknown }).code))
+        if (wontHelp || this.#until !== 'stopped') throw error
         this.#events.problem('connecting', error)
         await Promise.race([stopAsked, sleep(1_000 * (0.5 + Math.random()))])
       }

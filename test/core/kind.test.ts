@@ -151,7 +151,7 @@ async function types(lh: Leasehold): Promise<void> {
   await lh.redrive({ kind: 'at' })
   // @ts-expect-error: no such status
   await lh.list({ status: 'done' })
-  // @ts-expect-error: an id comes from an enqueue
+  // Ids travel as text, through a URL or a table of the user's.
   await lh.get('17')
   const half = kind('half', { input: halved(true) })
   await lh.enqueue(half, 4)

@@ -48,7 +48,7 @@ test('a failing job and a dead letter are logged without input, result or messag
   const { jobId } = await loud.enqueue(task, SECRET, { metadata: { SECRET }, tags: [SECRET], idempotencyKey: SECRET })
   await loud.enqueue(task, 'result')
   await Promise.all([dead, completed])
-  holdsNoSecret(written, new RegExp(`job ${jobId} \\(task\\) is a dead letter: fatal \\(Fatal\\)`))
+  holdsNoSecret(written, new RegExp(`job ${jobId} \\(task\\) is a dead letter: fatal; see its last_error \\(Fatal\\)`))
   // It is where it belongs: with the job.
   assert.equal(((await shown(db, jobId)).last_error as { message: string }).message, SECRET)
 })
@@ -60,7 +60,7 @@ test('an input that does not fit is logged without what it held', async (t) => {
   const dead = next(worker([handle(strict, () => {})], {}, loud), 'dead_letter')
   await loud.enqueue(kind('strict'), { password: SECRET, [SECRET]: 7 })
   await dead
-  holdsNoSecret(written, /is a dead letter: invalid_input \(InvalidInputError INVALID_INPUT\)/)
+  holdsNoSecret(written, /is a dead letter: invalid_input; see its last_error \(InvalidInputError INVALID_INPUT\)/)
   await assert.rejects(loud.enqueue(strict, { password: SECRET } as never), (error: Error) => {
     assert.ok(!error.message.includes(SECRET), error.message)
     return true
@@ -131,7 +131,10 @@ test('a password that the server refuses, or a server that is not there, is not 
     await busy.stop({ grace: 0 })
     await loud.close()
   }
-  holdsNoSecret(written, /trouble with the database: connecting; trying again \(\w*Error ECONNREFUSED\)/)
+  holdsNoSecret(
+    written,
+    /trouble with the database: connecting; trying again: connect ECONNREFUSED [\d.:]+ \(\w*Error ECONNREFUSED\)/,
+  )
 })
 
 test('a connection that is lost is logged without its address', async (t) => {
@@ -146,6 +149,7 @@ test('a connection that is lost is logged without its address', async (t) => {
   setting.undo.after(() => loud.close())
   const busy = setting.worker([handle(kind<number>('task'), () => {})], {}, loud)
   await next(busy, 'wakeup')
+  await loud.list()
   const lost = next(busy, 'problem')
   proxy.cut()
   await lost

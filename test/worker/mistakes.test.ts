@@ -1,0 +1,102 @@
+// The mistakes that people make, and what they are told.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pg from 'pg'
+import { type ConnectionOptions, handle, kind, Leasehold, withTransaction } from '../../src/index.ts'
+import { inTime, next, scene, until } from '../support/worker.ts'
+
+const task = kind<number>('task')
+
+test('without the schema every call says to migrate, inside a transaction, too', async (t) => {
+  const { db, undo } = await scene(t)
+  const lh = new Leasehold({ pool: db.pool, schema: 'nowhere' })
+  const unmigrated = { code: 'SCHEMA', message: /"nowhere".*migrate\(\)/ }
+  await assert.rejects(lh.enqueue(task, 1), unmigrated)
+  await assert.rejects(lh.get('1'), unmigrated)
+  await assert.rejects(lh.drain([handle(task, () => {})]), unmigrated)
+  await assert.rejects(
+    withTransaction(db.pool, (tx) => lh.enqueue(task, 1, { tx })),
+    unmigrated,
+  )
+  undo.after(() => lh.close())
+})
+
+test('a worker that is not let in says so and ends, rather than to try for ever', async (t) => {
+  const { db } = await scene(t)
+  const elsewhere = new URL(db.url)
+  elsewhere.pathname = '/no_such_database'
+  const lh = new Leasehold({ connectionString: elsewhere.href, log: () => {} })
+  const worker = lh.worker([handle(task, () => {})], { signals: [] })
+  await assert.rejects(inTime(worker.run(), 'it tries for ever'), { code: '3D000' })
+  await lh.close()
+})
+
+test('a pool that nobody listens to does not end the process when a connection breaks', async (t) => {
+  const { db, undo } = await scene(t)
+  const pool = new pg.Pool({ connectionString: db.url })
+  const lines: string[] = []
+  const lh = new Leasehold({ pool, log: ({ message }) => lines.push(message) })
+  undo.after(() => pool.end())
+  await lh.list()
+  await db.pool.query(
+    'select pg_terminate_backend(pid) from pg_stat_activity where query like $1 and pid <> pg_backend_pid()',
+    ['-- inspect.%'],
+  )
+  await until('it is logged', () => lines.includes('an idle connection was lost'))
+})
+
+test('a log that throws or rejects harms nobody', async (t) => {
+  const rejecting = (async () => Promise.reject(new Error('no log'))) as () => void
+  const throwing = () => {
+    throw new Error('no log')
+  }
+  for (const log of [rejecting, throwing]) {
+    const { lh, worker } = await scene(t, { log })
+    const fails = kind<number>('fails', { maxAttempts: 1 })
+    const busy = worker([handle(fails, () => Promise.reject(new Error('no luck')))])
+    const dead = next(busy, 'dead_letter')
+    await lh.enqueue(fails, 1)
+    await dead
+  }
+})
+
+test('a failed attempt is logged, and a problem that lasts only once', async (t) => {
+  const { lh, log, worker } = await scene(t)
+  const fails = kind<number>('fails', { backoff: { first: '1h' } })
+  const busy = worker([handle(fails, () => Promise.reject(new Error('no luck')))])
+  const retrying = next(busy, 'retrying')
+  await lh.enqueue(fails, 1)
+  await retrying
+  assert.match(log.at(-1)!.message, /^job 1 \(fails\) failed, attempt 1 of 5; again in \d+ ms$/)
+
+  const away = new Leasehold({ connectionString: 'postgres://127.0.0.1:1/x', log: (entry) => log.push(entry) })
+  const lost = away.worker([handle(task, () => {})], { signals: [] })
+  let problems = 0
+  lost.on('problem', () => problems++)
+  const running = lost.run()
+  await until('it has tried again', () => problems >= 2)
+  await lost.stop()
+  await running
+  const trouble = log.filter(({ message }) => message.includes('connecting'))
+  assert.equal(trouble.length, 1)
+  assert.match(trouble[0]!.message, /trying again: connect ECONNREFUSED/)
+})
+
+test('calls that cannot mean anything are refused by name', async (t) => {
+  const { lh, db } = await scene(t)
+  const refused = (option: string) => ({ code: 'INVALID_OPTION', option })
+  const bad = (value: unknown) => value as never
+  assert.throws(() => new Leasehold(bad(undefined)), refused('Leasehold'))
+  assert.throws(() => new Leasehold({}), refused('Leasehold'))
+  assert.throws(() => new Leasehold({ pool: bad({}) }), refused('Leasehold.pool'))
+  const both: ConnectionOptions = { pool: db.pool, connectionString: db.url }
+  assert.throws(() => new Leasehold(both), refused('Leasehold.pool'))
+  assert.throws(() => handle(bad('task'), () => {}), refused('kind'))
+  assert.throws(() => handle(bad(undefined), () => {}), refused('kind'))
+  assert.throws(() => lh.worker(bad(handle(task, () => {}))), refused('handlers'))
+  assert.throws(() => lh.claim([]), refused('kinds'))
+  await assert.rejects(lh.redrive(bad(undefined)), refused('redrive.kind'))
+  await assert.rejects(lh.enqueue(task, 1, { at: bad('2030-01-01') }), refused('at'))
+  await assert.rejects(lh.enqueue(task, 1, { tx: bad(db.pool) }), refused('tx'))
+  await assert.rejects(lh.get('abc'), refused('jobId'))
+})
