@@ -101,13 +101,13 @@ test('zod.ts: a schema, errors that steer, events and a log', async (t) => {
     'snoozed for 50 ms',
     "cleo: completed { attempt: 1, charged: '19.99 EUR' }",
     'dead letter, fatal: the card was stolen',
-    'log, charge: job 4 (charge) is a dead letter: fatal',
+    'log, charge: job 4 (charge) is a dead letter: fatal; see its last_error',
     'dan: dead_letter',
     'eve: cancelled',
     'attempt 1 failed: the bank is on fire',
     'attempt 2 failed: the bank is on fire',
     'dead letter, attempts_exhausted: the bank is on fire',
-    'log, charge: job 6 (charge) is a dead letter: attempts_exhausted',
+    'log, charge: job 6 (charge) is a dead letter: attempts_exhausted; see its last_error',
     'fay: dead_letter',
   ]
   // The outcome is in the database a moment before the worker tells of it, so the order of lines is not promised.
