@@ -7,10 +7,10 @@ import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
-import { tmpdir } from 'node:os'
 import { basename, delimiter, dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { canWriteIn, ownCache } from './cache.ts'
 
 export interface Wanted {
   /** For people, in messages. */
@@ -139,22 +139,4 @@ function onPath(program: string): boolean {
 
 export function searchPath(): string[] {
   return (process.env.PATH ?? '').split(delimiter).filter(Boolean)
-}
-
-function ownCache(): string {
-  const uid = process.getuid?.() ?? 0
-  const cache = join(tmpdir(), `leasehold-cache-${uid}`)
-  // Anybody may make a directory of this name in the temporary directory; programs are run only from our own.
-  if (canWriteIn(cache) && fs.lstatSync(cache).uid === uid) return cache
-  throw new Error(`${cache} is not a directory of this user, so nothing can be kept there.`)
-}
-
-function canWriteIn(directory: string): boolean {
-  try {
-    fs.mkdirSync(directory, { recursive: true, mode: 0o755 })
-    fs.accessSync(directory, fs.constants.W_OK)
-    return true
-  } catch {
-    return false
-  }
 }

@@ -4,11 +4,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { findOrFetch, librariesIn, searchPath } from './debian.ts'
+import { freePort } from './free-port.ts'
 
 export interface PgBouncerOptions {
   /** Of a database of the server. Whoever connects to PgBouncer becomes the user of this URL. */
@@ -148,12 +149,4 @@ async function connectOnce(url: string): Promise<void> {
   } finally {
     await client.end()
   }
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  await once(probe.close(), 'close')
-  return port
 }

@@ -13,13 +13,14 @@
 // - Windows has no sh: there it is a plain spawn with an exit hook, and a killed parent leaves the server behind.
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { canWriteIn, ownCache } from './cache.ts'
+import { freePort } from './free-port.ts'
 
 export type PostgresVersion = 14 | 15 | 16 | 17 | 18
 
@@ -97,14 +98,6 @@ async function startOnFreePort(home: Home, postgres: string, dataDirectory: stri
     const clash = server.recentLog().includes('could not bind')
     if (!clash || attempt === 5) throw failure('PostgreSQL did not start', server)
   }
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  await once(probe.close(), 'close')
-  return port
 }
 
 function becomesReady(server: Program): Promise<boolean> {
@@ -266,14 +259,6 @@ async function fetchedPackage(version: string): Promise<string> {
   return inside(cache)
 }
 
-function ownCache(): string {
-  const uid = process.getuid?.() ?? 0
-  const cache = join(tmpdir(), `leasehold-cache-${uid}`)
-  // Anybody may make a directory of this name in the temporary directory; programs are run only from our own.
-  if (canWriteIn(cache) && fs.lstatSync(cache).uid === uid) return cache
-  throw new Error(`${cache} is not a directory of this user, so PostgreSQL cannot be kept there.`)
-}
-
 /** The directory of `bin` and `lib`, complete and reachable by the user the server runs as. */
 async function runnableBinaries(installed: string, home: Home): Promise<string> {
   const native = join(installed, 'native')
@@ -290,16 +275,6 @@ async function runnableBinaries(installed: string, home: Home): Promise<string> 
   for (const { source, target } of missing)
     await fs.promises.symlink(relative(dirname(target), source), join(root, target)).catch(() => {})
   return join(root, 'native')
-}
-
-function canWriteIn(directory: string): boolean {
-  try {
-    fs.mkdirSync(directory, { recursive: true, mode: 0o755 })
-    fs.accessSync(directory, fs.constants.W_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** Whether a user who owns nothing may enter the directory: it and each one above it must let everybody through. */

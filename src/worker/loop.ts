@@ -25,11 +25,6 @@ export class Loop {
     this.#slowestMs = Math.min(slowestMs, SLOWEST_MS)
   }
 
-  /** True from a failed tick to the next that succeeds. */
-  get failing(): boolean {
-    return this.#failures > 0
-  }
-
   start(): void {
     this.#running ??= this.#run()
   }
