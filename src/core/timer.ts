@@ -21,6 +21,28 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
+/** A wait that can be ended. One at a time. */
+export class Pause {
+  #end: (() => void) | undefined
+
+  /** Resolves after `ms`, or when it is ended. */
+  wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.end(), Math.min(ms, LONGEST_MS))
+      this.#end = () => {
+        clearTimeout(timer)
+        this.#end = undefined
+        resolve()
+      }
+    })
+  }
+
+  /** Ends the wait under way, if there is one. */
+  end(): void {
+    this.#end?.()
+  }
+}
+
 /** Rejects with what `late` makes when the promise has not settled within `ms`. The promise itself goes on. */
 export function withDeadline<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {

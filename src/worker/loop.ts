@@ -4,7 +4,7 @@
  * nothing escapes a loop, and nothing makes it spin.
  */
 import { backoffMs } from '../core/backoff.ts'
-import { sleep } from '../core/timer.ts'
+import { Pause } from '../core/timer.ts'
 
 const FIRST_BACKOFF_MS = 50
 const SLOWEST_MS = 5_000
@@ -13,10 +13,10 @@ export class Loop {
   readonly #tick: () => Promise<number>
   readonly #onProblem: (error: unknown) => void
   readonly #slowestMs: number
+  readonly #pause = new Pause()
   #stopped = false
   #nudged = false
   #failures = 0
-  #asleep: AbortController | undefined
   #running: Promise<void> | undefined
 
   constructor(tick: () => Promise<number>, onProblem: (error: unknown) => void, slowestMs = SLOWEST_MS) {
@@ -32,13 +32,13 @@ export class Loop {
   /** Tick now, or once more if it is ticking. Does not shorten the wait after a failure. */
   nudge(): void {
     this.#nudged = true
-    if (this.#failures === 0) this.#asleep?.abort()
+    if (this.#failures === 0) this.#pause.end()
   }
 
   /** No further tick. Resolves when the one under way has ended. */
   async stop(): Promise<void> {
     this.#stopped = true
-    this.#asleep?.abort()
+    this.#pause.end()
     await this.#running
   }
 
@@ -55,9 +55,7 @@ export class Loop {
         waitMs = backoffMs(this.#failures, { firstMs: FIRST_BACKOFF_MS, maxMs: this.#slowestMs })
       }
       if (this.#stopped || (this.#nudged && this.#failures === 0) || waitMs <= 0) continue
-      this.#asleep = new AbortController()
-      await sleep(waitMs, this.#asleep.signal)
-      this.#asleep = undefined
+      await this.#pause.wait(waitMs)
     }
   }
 }
