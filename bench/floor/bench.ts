@@ -1,9 +1,10 @@
 /** What every scenario is given. */
+
+import type { BenchServer } from '../server.ts'
 import type { Results } from './results.ts'
-import type { FloorServer } from './server.ts'
 
 export interface Bench {
-  readonly server: FloorServer
+  readonly server: BenchServer
   readonly sizes: Sizes
   readonly results: Results
   say(text: string): void

@@ -1,5 +1,4 @@
 /** The loops: jobs go in, workers claim and complete them, and a tally notices any job lost or done twice. */
-import { createHash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
 import type { Lease } from '../../src/queue/job.ts'
@@ -105,17 +104,4 @@ export async function flow(
     }
   }
   await Promise.all([produce(), drain(workers, tally, batch, inputs.length)])
-}
-
-/** Objects of about that many bytes as JSON, all different, the same in every run, and hard to compress. */
-export function makeInputs(count: number, bytes: number): unknown[] {
-  return Array.from({ length: count }, (_, i) => {
-    const digest = createHash('shake256', { outputLength: Math.ceil((bytes - 76) * 0.75) }).update(String(i))
-    return {
-      orderId: 100_000 + i,
-      note: digest.digest('base64'),
-      template: 'receipt-v2',
-      amountCents: (i * 7919) % 100_000,
-    }
-  })
 }

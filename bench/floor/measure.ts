@@ -1,11 +1,10 @@
 /** What a piece of work cost: time, processor time by process, log, heap-only updates. */
-import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
+import { processMicros, serverMicros } from '../processors.ts'
+import type { BenchServer, Session } from '../server.ts'
 import { UPDATES, WAL_BYTES, WAL_IMAGE_BYTES, WAL_POSITION } from './floor.sql.ts'
-import type { FloorServer, Session } from './server.ts'
 
-const TICKS_PER_SECOND = 100 // USER_HZ, which Linux shows on every platform we run on
 const STATISTICS_WITHIN_MS = 20_000
 
 /** Processor times are null where the system has no /proc. */
@@ -22,7 +21,7 @@ export interface Usage {
 
 /** Starts from a checkpoint, so that pages written whole for the first time after one weigh alike in every measurement. */
 export async function measure(
-  server: FloorServer,
+  server: BenchServer,
   sessions: readonly Session[],
   work: () => Promise<unknown>,
 ): Promise<Usage> {
@@ -60,19 +59,7 @@ export async function hotShare(db: Client, table: string, updates: number): Prom
   }
 }
 
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
-}
-
-/** Null when any is: a figure that one round lacks is no figure. */
-export function medianOrNull(values: readonly (number | null)[]): number | null {
-  const known = values.filter((value) => value !== null)
-  return known.length === values.length && known.length > 0 ? median(known) : null
-}
-
-async function walPosition(server: FloorServer): Promise<{ inserted: string; flushed: string }> {
+async function walPosition(server: BenchServer): Promise<{ inserted: string; flushed: string }> {
   const { rows } = await server.admin.query({ text: WAL_POSITION, rowMode: 'array' })
   return { inserted: rows[0]![0], flushed: rows[0]![1] }
 }
@@ -91,7 +78,7 @@ function atLeastZero(value: number | null): number | null {
   return value === null ? null : Math.max(0, value)
 }
 
-function processorTimes(server: FloorServer, sessions: readonly Session[]) {
+function processorTimes(server: BenchServer, sessions: readonly Session[]) {
   const { user, system } = process.cpuUsage()
   const own = sessions.map(({ pid }) => processMicros(pid))
   const known = own.filter((micros) => micros !== null)
@@ -100,45 +87,6 @@ function processorTimes(server: FloorServer, sessions: readonly Session[]) {
     sessions: known.length === own.length ? sum(known) : null,
     all: serverMicros(server.postmaster),
   }
-}
-
-/** The scheduler counts a process's main thread in nanoseconds, and a backend has no other thread. */
-function processMicros(pid: number): number | null {
-  const precise = read(`/proc/${pid}/schedstat`)
-  if (precise !== null) return Number(precise.split(' ')[0]) / 1000
-  const ticks = statistics(pid)
-  return ticks === null ? null : ticksToMicros(ticks.own)
-}
-
-/** Everything the server ever spent: its living processes, and those that ended and were waited for. */
-function serverMicros(postmaster: number): number | null {
-  const main = statistics(postmaster)
-  if (main === null) return null
-  const living = readdirSync('/proc')
-    .map(Number)
-    .filter((pid) => pid > 0 && statistics(pid)?.parent === postmaster)
-  return ticksToMicros(main.own + main.ended) + sum(living.map((pid) => processMicros(pid) ?? 0))
-}
-
-function statistics(pid: number): { parent: number; own: number; ended: number } | null {
-  const text = read(`/proc/${pid}/stat`)
-  if (text === null) return null
-  // The name is in parentheses and may hold anything; the fields after it are numbers, from the third on.
-  const field = text.slice(text.lastIndexOf(')') + 2).split(' ')
-  const at = (position: number) => Number(field[position - 3])
-  return { parent: at(4), own: at(14) + at(15), ended: at(16) + at(17) }
-}
-
-function read(path: string): string | null {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return null
-  }
-}
-
-function ticksToMicros(ticks: number): number {
-  return (ticks * 1_000_000) / TICKS_PER_SECOND
 }
 
 function sum(values: readonly number[]): number {

@@ -1,7 +1,6 @@
 /** The tables for people. The JSON line holds the same figures, unrounded. */
+import { columns, decimal } from '../columns.ts'
 import type { Bar, Figure, Ratio, Results } from './results.ts'
-
-type Cell = string
 
 export function tables(results: Results): string {
   const parts: string[] = []
@@ -63,19 +62,4 @@ function barTable(bars: readonly Bar[]): string {
     ]),
     4,
   )
-}
-
-/** Columns from `right` on hold numbers. */
-function columns(head: readonly Cell[], rows: readonly (readonly Cell[])[], right: number): string {
-  const widths = head.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]!.length)))
-  const line = (cells: readonly Cell[]) =>
-    cells
-      .map((cell, at) => (at < right ? cell.padEnd(widths[at]!) : cell.padStart(widths[at]!)))
-      .join('  ')
-      .trimEnd()
-  return [line(head), ...rows.map(line)].join('\n')
-}
-
-function decimal(value: number | null, digits = 1): string {
-  return value === null ? '' : value.toFixed(digits)
 }

@@ -15,6 +15,7 @@
 import { availableParallelism, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { PostgresVersion } from '../../tools/postgres.ts'
+import { BenchServer } from '../server.ts'
 import { type Bench, FULL, QUICK, type Sizes } from './bench.ts'
 import { tables } from './report.ts'
 import { Results } from './results.ts'
@@ -26,7 +27,6 @@ import {
   scheduledScenario,
 } from './scenarios/burdens.ts'
 import { drainScenario, hotShareScenario, steadyScenario, warmUpScenario } from './scenarios/throughput.ts'
-import { FloorServer } from './server.ts'
 
 const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   drain: drainScenario,
@@ -89,7 +89,7 @@ async function run({ names, sizes, version, quick, json }: Arguments): Promise<v
   const began = performance.now()
   const seconds = () => Math.round((performance.now() - began) / 1000)
   const loadBefore = loadavg()[0]!
-  const server = await FloorServer.start(version)
+  const server = await BenchServer.start(version)
   const results = new Results()
   try {
     const say = (text: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${text}\n`)

@@ -1,14 +1,16 @@
 /** What must not make a claim dearer: somebody's open snapshot, a long backlog, work for later, work in flight, other kinds. */
 import type { Client } from 'pg'
+import { makeInputs } from '../../inputs.ts'
+import type { Session } from '../../server.ts'
+import { medianOrNull } from '../../statistics.ts'
 import type { Bench } from '../bench.ts'
 import type { BenchWorker, Design } from '../designs/design.ts'
 import { leasehold, noMark, QUEUE } from '../designs/leasehold.ts'
 import { specTable } from '../designs/spec-table.ts'
 import { FILL } from '../floor.sql.ts'
-import { drain, enqueueAll, makeInputs, Tally, warmUp, warmUpJobs } from '../load.ts'
-import { measure, medianOrNull } from '../measure.ts'
+import { drain, enqueueAll, Tally, warmUp, warmUpJobs } from '../load.ts'
+import { measure } from '../measure.ts'
 import type { Ratio } from '../results.ts'
-import type { Session } from '../server.ts'
 
 const CONNECTIONS = 3
 const BATCH = 500

@@ -1,10 +1,13 @@
 /** Design against design: how fast, at what cost. */
+
+import { makeInputs } from '../../inputs.ts'
+import { median, medianOrNull } from '../../statistics.ts'
 import type { Bench } from '../bench.ts'
 import type { Design } from '../designs/design.ts'
 import { jsonPayload, leasehold, noMark, notKept, waitingLock } from '../designs/leasehold.ts'
 import { specTable, specTableArchived } from '../designs/spec-table.ts'
-import { drain, ENQUEUE_BATCH, enqueueAll, flow, makeInputs, Tally } from '../load.ts'
-import { hotShare, measure, median, medianOrNull, type Usage } from '../measure.ts'
+import { drain, ENQUEUE_BATCH, enqueueAll, flow, Tally } from '../load.ts'
+import { hotShare, measure, type Usage } from '../measure.ts'
 import type { Figure } from '../results.ts'
 
 const SMALL_BYTES = 120

@@ -3,7 +3,7 @@
  * a template that is prepared once, so that no run finds the dead rows or the statistics of another.
  */
 import pg from 'pg'
-import { type PostgresServer, type PostgresVersion, startPostgres } from '../../tools/postgres.ts'
+import { type PostgresServer, type PostgresVersion, startPostgres } from '../tools/postgres.ts'
 
 const SETTINGS = {
   fsync: 'on',
@@ -22,13 +22,14 @@ export interface Session {
 }
 
 export interface Database {
+  readonly url: string
   readonly main: pg.Client
   connect(): Promise<Session>
   close(sessions: readonly Session[]): Promise<void>
   drop(): Promise<void>
 }
 
-export class FloorServer {
+export class BenchServer {
   readonly #server: PostgresServer
   readonly admin: pg.Client
   readonly version: string
@@ -44,7 +45,7 @@ export class FloorServer {
     this.canReadWal = canReadWal
   }
 
-  static async start(version: PostgresVersion): Promise<FloorServer> {
+  static async start(version: PostgresVersion): Promise<BenchServer> {
     const server = await startPostgres({ version, settings: SETTINGS })
     const admin = new pg.Client(server.url)
     await admin.connect()
@@ -53,7 +54,7 @@ export class FloorServer {
       () => false,
     )
     const { rows } = await admin.query('show server_version')
-    return new FloorServer(server, admin, rows[0].server_version, canReadWal)
+    return new BenchServer(server, admin, rows[0].server_version, canReadWal)
   }
 
   get postmaster(): number {
@@ -66,12 +67,12 @@ export class FloorServer {
   }
 
   /** A clone of the template of that name, which `prepare` fills when it is first asked for. */
-  async clone(template: string, prepare: (main: pg.Client) => Promise<void>): Promise<Database> {
-    const source = `template_${template.replaceAll('-', '_')}`
+  async clone(template: string, prepare: (main: pg.Client, url: string) => Promise<void>): Promise<Database> {
+    const source = templateName(template)
     if (!this.#templates.has(source)) {
       await this.admin.query(`create database ${source}`)
       const main = await this.#client(source)
-      await prepare(main)
+      await prepare(main, this.#url(source))
       await main.end()
       this.#templates.add(source)
     }
@@ -79,6 +80,7 @@ export class FloorServer {
     await this.admin.query(`create database ${name} template ${source} ${await this.#strategy(source)}`)
     const main = await this.#client(name)
     return {
+      url: this.#url(name),
       main,
       connect: async () => {
         const client = await this.#client(name)
@@ -96,7 +98,7 @@ export class FloorServer {
   }
 
   async forget(template: string): Promise<void> {
-    const source = `template_${template.replaceAll('-', '_')}`
+    const source = templateName(template)
     if (this.#templates.delete(source)) await this.admin.query(`drop database ${source} with (force)`)
   }
 
@@ -110,12 +112,20 @@ export class FloorServer {
   }
 
   async #client(database: string): Promise<pg.Client> {
-    const url = new URL(this.#server.url)
-    url.pathname = database
-    const client = new pg.Client(url.href)
+    const client = new pg.Client(this.#url(database))
     // Should a scenario throw, the server stops under its open sessions; their end is not the news.
     client.on('error', () => {})
     await client.connect()
     return client
   }
+
+  #url(database: string): string {
+    const url = new URL(this.#server.url)
+    url.pathname = database
+    return url.href
+  }
+}
+
+function templateName(name: string): string {
+  return `template_${name.replaceAll('-', '_')}`
 }

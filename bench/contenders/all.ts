@@ -1,0 +1,17 @@
+/** By name. Each is loaded when it is asked for, so that no process pays for another's modules. */
+import type { Contender } from './contender.ts'
+import type { ContenderName } from './names.ts'
+
+const LOADERS: Readonly<Record<ContenderName, () => Promise<Contender>>> = {
+  leasehold: async () => (await import('./leasehold.ts')).leasehold,
+  'leasehold-not-kept': async () => (await import('./leasehold.ts')).notKept,
+  'graphile-worker': async () => (await import('./graphile-worker.ts')).graphileWorker,
+  'pg-boss': async () => (await import('./pg-boss.ts')).pgBoss,
+  bullmq: async () => (await import('./bullmq.ts')).bullmq,
+  floor: async () => (await import('./floor.ts')).floor,
+  'floor-not-kept': async () => (await import('./floor.ts')).floorNotKept,
+}
+
+export function load(name: ContenderName): Promise<Contender> {
+  return LOADERS[name]()
+}

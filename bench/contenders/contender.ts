@@ -1,0 +1,53 @@
+/**
+ * What a queue must offer so that every scenario is written once. It runs in a process of its own, on the same Node as all
+ * others: see process/child.ts.
+ */
+import { readFileSync } from 'node:fs'
+import type { Client } from 'pg'
+import type { Input } from '../inputs.ts'
+
+/**
+ * What a worker is asked to be good at. Each contender has its best documented setting for each:
+ *   throughput     as many no-op jobs a second as it can
+ *   slow-handlers  500 handlers at a time, each waiting for something
+ *   latency        a job now and then, started at once
+ *   one-by-one     one job from end to end before the next is claimed
+ */
+export type Style = 'throughput' | 'slow-handlers' | 'latency' | 'one-by-one'
+
+export const SLOW_HANDLERS = 500
+
+export type Handle = (input: Pick<Input, 'orderId'>) => Promise<void>
+
+export interface Contender {
+  readonly version: string
+  /** Why these settings are its best: what was tried and what it gave. */
+  readonly why: string
+  /** Jobs in a call of its bulk enqueue. */
+  readonly enqueueBatch: number
+  /** Counts the jobs that have no committed outcome yet. */
+  readonly unfinished: string
+  /** Makes its tables in an empty database. */
+  setUp(url: string): Promise<void>
+  produce(url: string): Promise<Producer>
+  work(url: string, style: Style, handle: Handle): Promise<Work>
+}
+
+export interface Producer {
+  enqueueMany(inputs: readonly Input[]): Promise<unknown>
+  enqueue(input: Input): Promise<unknown>
+  /** In a transaction that is open on `tx`. Left out by those that cannot. */
+  enqueueWithin?(tx: Client, input: Input): Promise<unknown>
+  close(): Promise<unknown>
+}
+
+export interface Work {
+  /** Lets handlers finish and hands back the rest. */
+  stop(): Promise<unknown>
+}
+
+/** As pinned in bench/package.json. */
+export function pinnedVersion(dependency: string): string {
+  const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+  return manifest.dependencies[dependency]
+}

@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto'
+
+export const FIRST_ORDER = 100_000
+
+export interface Input {
+  /** One higher with each: tells jobs apart, whatever ids a queue gives them. */
+  readonly orderId: number
+  readonly note: string
+  readonly template: string
+  readonly amountCents: number
+}
+
+/** Objects of about that many bytes as JSON, all different, the same in every run, and hard to compress. */
+export function makeInputs(count: number, bytes: number, from = 0): Input[] {
+  return Array.from({ length: count }, (_, at) => {
+    const i = from + at
+    const digest = createHash('shake256', { outputLength: Math.ceil((bytes - 76) * 0.75) }).update(String(i))
+    return {
+      orderId: FIRST_ORDER + i,
+      note: digest.digest('base64'),
+      template: 'receipt-v2',
+      amountCents: (i * 7919) % 100_000,
+    }
+  })
+}

@@ -1,0 +1,122 @@
+/**
+ * The process of one contender, a producer or a worker. It runs on the Node of bench/package.json, which strips types by
+ * itself, so nothing but the contender's own code is in the way. It ends with the process that started it.
+ */
+import { setImmediate, setTimeout } from 'node:timers/promises'
+import { load } from '../contenders/all.ts'
+import type { Handle, Work } from '../contenders/contender.ts'
+import type { ContenderName } from '../contenders/names.ts'
+import { makeInputs } from '../inputs.ts'
+import { transactions, trickle } from './latencies.ts'
+import { type Commands, type Message, monotonicMs, PAYLOAD_BYTES, type Request } from './protocol.ts'
+import { Tally, usage } from './tally.ts'
+
+const contender = await load(process.argv[2] as ContenderName)
+let tally = new Tally(0, [], () => {})
+let work: Work | undefined
+let finished = 0
+
+type Serving = {
+  [Name in keyof Commands]: (options: Parameters<Commands[Name]>[0]) => Promise<ReturnType<Commands[Name]>>
+}
+
+const commands: Serving = {
+  describe: async () => {
+    const { version, why, enqueueBatch, unfinished } = contender
+    return { version, why, enqueueBatch, unfinished, node: process.version }
+  },
+
+  setUp: async ({ url }) => {
+    await contender.setUp(url)
+    return {}
+  },
+
+  fill: async ({ url, from, to, warmUp }) => {
+    const producer = await contender.produce(url)
+    const batches = []
+    for (let at = from; at < to; at += contender.enqueueBatch) {
+      batches.push(makeInputs(Math.min(contender.enqueueBatch, to - at), PAYLOAD_BYTES, at))
+    }
+    let warm = 0
+    while (warm < warmUp) {
+      const batch = batches.shift()!
+      await producer.enqueueMany(batch)
+      warm += batch.length
+    }
+    const before = usage(0)
+    for (const batch of batches) await producer.enqueueMany(batch)
+    const after = usage(0)
+    await producer.close()
+    const seconds = (after.atMs - before.atMs) / 1000
+    return { jobs: to - from - warm, seconds, nodeMicros: after.nodeMicros - before.nodeMicros }
+  },
+
+  produce: async ({ url, from, to, batch, backlog }) => {
+    const producer = await contender.produce(url)
+    const inputs = makeInputs(to - from, PAYLOAD_BYTES, from)
+    const firstAtMs = monotonicMs()
+    for (let at = 0; at < inputs.length; at += batch) {
+      while (at + batch - finished > backlog) await setTimeout(1)
+      await producer.enqueueMany(inputs.slice(at, at + batch))
+    }
+    await producer.close()
+    return { firstAtMs }
+  },
+
+  finished: async ({ count }) => {
+    finished = count
+    return {}
+  },
+
+  transactions: ({ url, count, bare }) => transactions(contender, url, count, bare),
+
+  trickle: ({ url, count }) => trickle(contender, url, count),
+
+  work: async ({ url, style, jobs, handlerMs = 0, marks, collectGarbage = false }) => {
+    const onMark = () => send({ type: 'mark', usage: usage(tally.handled, collectGarbage) })
+    tally = new Tally(jobs, marks, onMark)
+    work = await contender.work(url, style, handlerMs === 0 ? instant : waiting(handlerMs))
+    return {}
+  },
+
+  usage: async ({ collectGarbage }) => usage(tally.handled, collectGarbage),
+
+  stop: async () => {
+    await work?.stop()
+    return { handled: tally.handled }
+  },
+}
+
+const instant: Handle = async ({ orderId }) => count(orderId)
+
+function waiting(handlerMs: number): Handle {
+  return async ({ orderId }) => {
+    count(orderId)
+    await setTimeout(handlerMs)
+  }
+}
+
+function count(orderId: number): void {
+  try {
+    tally.add(orderId)
+  } catch (error) {
+    send({ type: 'error', id: null, message: String(error) })
+  }
+}
+
+function send(message: Message): void {
+  process.send?.(message)
+}
+
+async function answer({ id, command, options }: Request): Promise<void> {
+  try {
+    const serve = commands[command] as (options: unknown) => Promise<unknown>
+    send({ type: 'result', id, result: await serve(options) })
+  } catch (error) {
+    send({ type: 'error', id, message: error instanceof Error ? (error.stack ?? error.message) : String(error) })
+  }
+}
+
+process.on('message', (request: Request) => void answer(request))
+process.on('disconnect', () => process.exit())
+await setImmediate()
