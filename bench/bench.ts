@@ -9,7 +9,10 @@ export interface Bench {
   readonly server: BenchServer
   readonly sizes: Sizes
   readonly results: Results
-  readonly descriptions: Readonly<Record<ContenderName, Description>>
+  /** Who takes part in this run. */
+  readonly contenders: readonly ContenderName[]
+  /** Of all that take part. */
+  readonly descriptions: ReadonlyMap<ContenderName, Description>
   /** A process for a contender. */
   start(contender: ContenderName, execArgv?: readonly string[]): Remote
   say(text: string): void
@@ -17,20 +20,68 @@ export interface Bench {
 
 export interface Sizes {
   readonly rounds: number
+  /** With and without a burden, where a bar is set: the machine's noise is larger than most of what is measured. */
+  readonly pairs: number
+  /** Drain, steady and never-analyzed. */
   readonly jobs: number
-  /** For those that are a matter of milliseconds a job. */
-  readonly fewJobs: number
+  /** The same for whoever takes milliseconds for each. */
+  readonly slowJobs: number
+  readonly asyncJobs: number
+  /** Transactions, and jobs that are done one by one. */
+  readonly singles: number
+  readonly trickle: number
+  /** Drained beside a burden. */
+  readonly beside: number
+  /** Held-snapshot, for whoever does not suffer. */
+  readonly heldJobs: number
+  readonly backlog: number
+  readonly scheduled: number
+  readonly inFlight: number
 }
 
-export const FULL: Sizes = { rounds: 3, jobs: 100_000, fewJobs: 5_000 }
+export const FULL: Sizes = {
+  rounds: 3,
+  pairs: 3,
+  jobs: 100_000,
+  slowJobs: 5_000,
+  asyncJobs: 50_000,
+  singles: 1_500,
+  trickle: 300,
+  beside: 50_000,
+  heldJobs: 300_000,
+  backlog: 1_000_000,
+  scheduled: 1_000_000,
+  inFlight: 20_000,
+}
 
-export const QUICK: Sizes = { rounds: 1, jobs: 10_000, fewJobs: 1_000 }
+/** Proves that everything runs; its figures mean little. */
+export const QUICK: Sizes = {
+  rounds: 1,
+  pairs: 1,
+  jobs: 10_000,
+  slowJobs: 1_000,
+  asyncJobs: 5_000,
+  singles: 200,
+  trickle: 20,
+  beside: 5_000,
+  heldJobs: 10_000,
+  backlog: 30_000,
+  scheduled: 20_000,
+  inFlight: 2_000,
+}
+
+/** Those of them that take part. */
+export function among<Name extends ContenderName>(bench: Bench, contenders: readonly Name[]): Name[] {
+  return contenders.filter((contender) => bench.contenders.includes(contender))
+}
 
 /** An empty database with the contender's tables. */
 export function freshDatabase(bench: Bench, contender: ContenderName): Promise<Database> {
-  return bench.server.clone(`schema-${contender}`, async (_main, url) => {
-    await withProcess(bench, contender, (remote) => remote.call('setUp', { url }))
-  })
+  return bench.server.clone(`schema-${contender}`, (_main, url) => setUp(bench, contender, url))
+}
+
+export async function setUp(bench: Bench, contender: ContenderName, url: string): Promise<void> {
+  await withProcess(bench, contender, (remote) => remote.call('setUp', { url }))
 }
 
 /** A process that is gone when `use` has ended, one way or the other. */

@@ -9,6 +9,7 @@ export type Measure =
   | 'jobsPerSecond'
   | 'nodeMicrosPerJob'
   | 'databaseMicrosPerJob'
+  | 'perSecondAtP50'
   | 'p50Ms'
   | 'p99Ms'
   | 'costRatio'

@@ -1,41 +1,156 @@
-/** Leasehold beside its peers. */
+/**
+ * Leasehold beside its peers: one run, one PostgreSQL, one Node, the same payload, each at its best setting.
+ *
+ * How to read it. A contender has one worker process and, apart from it, one producer; handlers do nothing. The clock of a
+ * drain runs from the first handler after the warm-up to the moment when no job is left without a committed outcome.
+ * "Node µs" is processor time of the worker process per job, "database µs" that of all processes of the server; jobs/s
+ * also depends on what else the machine does. Every figure is a median over rounds in which the contenders take turns,
+ * with its spread in parentheses. `floor` is the raw statements in a loop: nothing built on them can be faster. A ratio
+ * of costs compares processor time per job, Node and database, under a burden and without, in pairs run one after the
+ * other. A bar that is missed is printed, not an error: the exit code tells only whether everything ran and every job was
+ * handled once.
+ */
+import { availableParallelism, cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
+import { ratios } from './bars.ts'
 import { type Bench, FULL, QUICK, type Sizes, withProcess } from './bench.ts'
 import { CONTENDERS, type ContenderName } from './contenders/names.ts'
+import { writeDocumentation } from './documentation.ts'
 import { contendersNode, installPackages } from './packages.ts'
 import type { Description } from './process/protocol.ts'
 import { Remote } from './process/remote.ts'
+import type { Report } from './report.ts'
 import { Results } from './results.ts'
-import { drainScenario } from './scenarios/drain.ts'
+import { backlogScenario, heldSnapshotScenario, inFlightScenario, scheduledScenario } from './scenarios/burdens.ts'
+import { idleScenario, singleScenario } from './scenarios/latency.ts'
+import { memoryScenario } from './scenarios/memory.ts'
+import {
+  asyncScenario,
+  drainScenario,
+  neverAnalyzedScenario,
+  oneByOneScenario,
+  steadyScenario,
+} from './scenarios/throughput.ts'
 import { BenchServer } from './server.ts'
+import { figureTables, forTerminal, ratioTable } from './tables.ts'
 
-const { values } = parseArgs({
-  options: {
-    n: { type: 'string' },
-    scenario: { type: 'string', multiple: true },
-    quick: { type: 'boolean', default: false },
-    rounds: { type: 'string' },
-  },
-})
-const began = performance.now()
-const say = (text: string) =>
-  process.stderr.write(`${String(Math.round((performance.now() - began) / 1000)).padStart(4)} s  ${text}\n`)
-await installPackages(say)
-const node = contendersNode()
-const server = await BenchServer.start(18)
-const results = new Results()
-try {
-  const sizes: Sizes = {
-    ...(values.quick ? QUICK : FULL),
-    ...(values.n ? { jobs: Number(values.n) } : {}),
-    ...(values.rounds ? { rounds: Number(values.rounds) } : {}),
-  }
-  const descriptions = {} as Record<ContenderName, Description>
-  const bench: Bench = { server, sizes, results, descriptions, say, start: (c, a) => new Remote(c, node, a) }
-  for (const c of CONTENDERS) descriptions[c] = await withProcess(bench, c, (r) => r.call('describe', {}))
-  await drainScenario(bench)
-} finally {
-  await server.stop()
+const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
+  drain: drainScenario,
+  single: singleScenario,
+  steady: steadyScenario,
+  idle: idleScenario,
+  async: asyncScenario,
+  'batch-1': oneByOneScenario,
+  'never-analyzed': neverAnalyzedScenario,
+  backlog: backlogScenario,
+  memory: memoryScenario,
+  'held-snapshot': heldSnapshotScenario,
+  scheduled: scheduledScenario,
+  'in-flight': inFlightScenario,
 }
-for (const f of results.figures)
-  console.log(f.scenario, f.contender, f.measure, f.jobs, f.median.toFixed(1), f.min.toFixed(1), f.max.toFixed(1))
+const USAGE = `Usage: npm run bench -- [options]
+  --scenario <name>   one of ${Object.keys(SCENARIOS).join(', ')}; may be repeated. All unless given.
+  --contender <name>  one of ${CONTENDERS.join(', ')}; may be repeated. All unless given.
+  --n <jobs>          how many jobs are measured, whatever the scenario; the burdens keep their size.
+  --quick             small sizes and one round, and only drain unless scenarios are named: to see that all runs.
+  --write-docs        put the tables and the chart into docs/benchmarks.md and docs/benchmarks.svg.
+  --json              one line of JSON, the last of the output.`
+
+class UsageError extends Error {}
+
+interface Arguments {
+  readonly names: readonly string[]
+  readonly contenders: readonly ContenderName[]
+  readonly sizes: Sizes
+  readonly quick: boolean
+  readonly writeDocs: boolean
+  readonly json: boolean
+}
+
+function readArguments(): Arguments {
+  const { scenario, contender, n, quick, json, 'write-docs': writeDocs } = parsed()
+  const names = scenario ?? (quick ? ['drain'] : Object.keys(SCENARIOS))
+  for (const name of names) if (!Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
+  for (const name of contender ?? [])
+    if (!CONTENDERS.some((known) => known === name)) throw new UsageError(`There is no contender ${name}.`)
+  const contenders = CONTENDERS.filter((name) => contender === undefined || contender.includes(name))
+  const sizes = quick ? QUICK : FULL
+  if (n === undefined) return { names, contenders, sizes, quick, writeDocs, json }
+  const jobs = Number(n)
+  if (!Number.isInteger(jobs) || jobs < 1_000 || jobs > 1_000_000) throw new UsageError('--n takes 1000 to 1000000.')
+  return { names, contenders, sizes: resized(sizes, jobs), quick, writeDocs, json }
+}
+
+function resized(sizes: Sizes, jobs: number): Sizes {
+  const slowJobs = Math.min(jobs, sizes.slowJobs)
+  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, beside: jobs, heldJobs: jobs }
+}
+
+function parsed() {
+  const flag = { type: 'boolean', default: false } as const
+  const options = {
+    scenario: { type: 'string', multiple: true },
+    contender: { type: 'string', multiple: true },
+    n: { type: 'string' },
+    quick: flag,
+    'write-docs': flag,
+    json: flag,
+  } as const
+  try {
+    return parseArgs({ options }).values
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+async function run({ names, contenders, sizes, quick, writeDocs, json }: Arguments): Promise<void> {
+  const began = performance.now()
+  const seconds = () => Math.round((performance.now() - began) / 1000)
+  const say = (text: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${text}\n`)
+  await installPackages(say)
+  const node = contendersNode()
+  const server = await BenchServer.start(18)
+  const results = new Results()
+  const descriptions = new Map<ContenderName, Description>()
+  const bench: Bench = {
+    server,
+    sizes,
+    results,
+    contenders,
+    descriptions,
+    say,
+    start: (contender, execArgv) => new Remote(contender, node, execArgv),
+  }
+  try {
+    for (const contender of contenders) {
+      descriptions.set(contender, await withProcess(bench, contender, (remote) => remote.call('describe', {})))
+    }
+    for (const name of names) await SCENARIOS[name]!(bench)
+  } finally {
+    await server.stop()
+  }
+  const machine = { processor: cpus()[0]?.model ?? '', cores: availableParallelism(), memoryGiB: totalmem() / 2 ** 30 }
+  const report: Report = {
+    machine,
+    versions: { postgres: server.version, node: descriptions.get(contenders[0]!)!.node },
+    quick,
+    seconds: seconds(),
+    sizes,
+    settings: Object.fromEntries(descriptions),
+    figures: results.figures,
+    ratios: ratios(results),
+  }
+  console.log([...figureTables(report.figures), ratioTable(report.ratios)].map(forTerminal).join('\n\n'))
+  const { postgres, node: version } = report.versions
+  console.log(`\nPostgreSQL ${postgres}, Node ${version}, ${machine.cores} cores, ${report.seconds} s.`)
+  if (writeDocs) await writeDocumentation(report)
+  if (json) console.log(JSON.stringify(report))
+}
+
+try {
+  await run(readArguments())
+} catch (error) {
+  const usage = error instanceof UsageError
+  console.error(usage ? `${error.message}\n${USAGE}` : error)
+  process.exitCode = usage ? 2 : 1
+}

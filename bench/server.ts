@@ -66,6 +66,12 @@ export class BenchServer {
     await this.#server.stop()
   }
 
+  /** For every session, from now on. */
+  async configure(setting: string, value: string): Promise<void> {
+    await this.admin.query(`alter system set ${setting} = ${value}`)
+    await this.admin.query('select pg_reload_conf()')
+  }
+
   /** A clone of the template of that name, which `prepare` fills when it is first asked for. */
   async clone(template: string, prepare: (main: pg.Client, url: string) => Promise<void>): Promise<Database> {
     const source = templateName(template)

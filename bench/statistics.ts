@@ -9,3 +9,9 @@ export function medianOrNull(values: readonly (number | null)[]): number | null 
   const known = values.filter((value) => value !== null)
   return known.length === values.length && known.length > 0 ? median(known) : null
 }
+
+/** The value that this share of all is not above. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)]!
+}

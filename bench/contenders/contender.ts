@@ -7,13 +7,14 @@ import type { Client } from 'pg'
 import type { Input } from '../inputs.ts'
 
 /**
- * What a worker is asked to be good at. Each contender has its best documented setting for each:
- *   throughput     as many no-op jobs a second as it can
- *   slow-handlers  500 handlers at a time, each waiting for something
+ * What producer and worker are asked to be good at. Each contender has its best documented setting for each:
+ *   backlog        everything is there; as many no-op jobs a second as possible
+ *   steady         the same while jobs come in
+ *   slow-handlers  a backlog, and 500 handlers at a time that each wait for something
  *   latency        a job now and then, started at once
- *   one-by-one     one job from end to end before the next is claimed
+ *   one-by-one     a backlog, and one job from end to end before the next is claimed
  */
-export type Style = 'throughput' | 'slow-handlers' | 'latency' | 'one-by-one'
+export type Style = 'backlog' | 'steady' | 'slow-handlers' | 'latency' | 'one-by-one'
 
 export const SLOW_HANDLERS = 500
 
@@ -29,7 +30,7 @@ export interface Contender {
   readonly unfinished: string
   /** Makes its tables in an empty database. */
   setUp(url: string): Promise<void>
-  produce(url: string): Promise<Producer>
+  produce(url: string, style: Style): Promise<Producer>
   work(url: string, style: Style, handle: Handle): Promise<Work>
 }
 

@@ -5,7 +5,8 @@ import type { Input } from '../inputs.ts'
 import { type Contender, type Handle, SLOW_HANDLERS, type Style } from './contender.ts'
 
 const OPTIONS: Readonly<Record<Style, WorkerOptions>> = {
-  throughput: {},
+  backlog: {},
+  steady: {},
   latency: {},
   'slow-handlers': { concurrency: SLOW_HANDLERS },
   'one-by-one': { concurrency: 1, prefetch: 0 },

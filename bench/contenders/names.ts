@@ -10,4 +10,7 @@ export const CONTENDERS = [
   'floor-not-kept',
 ] as const
 
+/** All but the floor, which is no queue: there is nothing to wait on, to announce or to limit. */
+export const QUEUES = ['leasehold', 'leasehold-not-kept', 'graphile-worker', 'pg-boss', 'bullmq'] as const
+
 export type ContenderName = (typeof CONTENDERS)[number]

@@ -32,11 +32,11 @@ const commands: Serving = {
   },
 
   fill: async ({ url, from, to, warmUp }) => {
-    const producer = await contender.produce(url)
+    const producer = await contender.produce(url, 'backlog')
+    // Few jobs go in smaller batches, so that some are left after the warm-up.
+    const size = Math.min(contender.enqueueBatch, Math.ceil((to - from) / 10))
     const batches = []
-    for (let at = from; at < to; at += contender.enqueueBatch) {
-      batches.push(makeInputs(Math.min(contender.enqueueBatch, to - at), PAYLOAD_BYTES, at))
-    }
+    for (let at = from; at < to; at += size) batches.push(makeInputs(Math.min(size, to - at), PAYLOAD_BYTES, at))
     let warm = 0
     while (warm < warmUp) {
       const batch = batches.shift()!
@@ -52,7 +52,7 @@ const commands: Serving = {
   },
 
   produce: async ({ url, from, to, batch, backlog }) => {
-    const producer = await contender.produce(url)
+    const producer = await contender.produce(url, 'steady')
     const inputs = makeInputs(to - from, PAYLOAD_BYTES, from)
     const firstAtMs = monotonicMs()
     for (let at = 0; at < inputs.length; at += batch) {

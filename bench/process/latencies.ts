@@ -24,7 +24,7 @@ export async function transactions(
   count: number,
   bare: boolean,
 ): Promise<Latencies> {
-  const producer = await contender.produce(url)
+  const producer = await contender.produce(url, 'backlog')
   const tx = new pg.Client(url)
   await tx.connect()
   await tx.query(ORDERS)
@@ -57,7 +57,7 @@ export async function trickle(contender: Contender, url: string, count: number):
   const all = new Promise<'all'>((resolve) => {
     onLast = () => resolve('all')
   })
-  const producer = await contender.produce(url)
+  const producer = await contender.produce(url, 'latency')
   const work = await contender.work(url, 'latency', async ({ orderId }) => {
     started[orderId - FIRST_ORDER] = performance.now()
     if (++handled === inputs.length) onLast()

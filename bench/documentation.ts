@@ -1,0 +1,30 @@
+/** docs/benchmarks.md and its chart. Only what a run has printed gets in there; the prose around it stays as it is. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import type { Report } from './report.ts'
+import { asMarkdown, figureTables, ratioTable } from './tables.ts'
+
+const PAGE = new URL('../docs/benchmarks.md', import.meta.url)
+const CHART = new URL('../docs/benchmarks.svg', import.meta.url)
+const BEGIN = '<!-- figures: written by npm run bench -- --write-docs -->'
+const END = '<!-- end of figures -->'
+
+export async function writeDocumentation(report: Report): Promise<void> {
+  const page = readFileSync(PAGE, 'utf8')
+  const [from, to] = [page.indexOf(BEGIN), page.indexOf(END)]
+  if (from === -1 || to < from) throw new Error(`docs/benchmarks.md has no place for figures: ${BEGIN} … ${END}`)
+  writeFileSync(PAGE, `${page.slice(0, from)}${BEGIN}\n\n${figures(report)}\n\n${page.slice(to)}`)
+  // Its library is among the packages of bench/, of which the rest of the repository knows nothing.
+  const chart: { draw(report: Report): string } = await import(new URL('chart.ts', import.meta.url).href)
+  writeFileSync(CHART, chart.draw(report))
+}
+
+function figures(report: Report): string {
+  const { machine, versions, settings, ratios } = report
+  const memory = `${Math.round(machine.memoryGiB)} GiB of memory`
+  const where = `${machine.processor}, ${machine.cores} cores, ${memory}, PostgreSQL ${versions.postgres}, Node ${versions.node}.`
+  const how = Object.entries(settings).map(([name, { version, why }]) => `- **${name}** ${version}. ${why}`)
+  const tables = [...figureTables(report.figures), ratioTable(ratios)].map(asMarkdown)
+  return [`Measured on: ${where}`, ...tables, '**settings, and why they are the best of each**', how.join('\n')].join(
+    '\n\n',
+  )
+}

@@ -1,0 +1,40 @@
+/** Round by round, so that what the machine does meanwhile hits all. */
+import type { Bench } from './bench.ts'
+
+/** Each round starts with another contender. */
+export async function interleaved<Contender extends string, Result>(
+  bench: Bench,
+  title: string,
+  contenders: readonly Contender[],
+  run: (contender: Contender) => Promise<{ result: Result; said: string }>,
+  rounds = bench.sizes.rounds,
+): Promise<Map<Contender, Result[]>> {
+  const results = new Map<Contender, Result[]>(contenders.map((contender) => [contender, []]))
+  for (let round = 0; round < rounds; round++) {
+    for (let at = 0; at < contenders.length; at++) {
+      const contender = contenders[(at + round) % contenders.length]!
+      const { result, said } = await run(contender)
+      results.get(contender)!.push(result)
+      bench.say(`${title}, round ${round + 1}: ${contender} ${said}`)
+    }
+  }
+  return results
+}
+
+/** With a burden and without, one right after the other, every second pair the other way round. */
+export async function pairs(
+  bench: Bench,
+  title: string,
+  count: number,
+  run: (burdened: boolean) => Promise<number | null>,
+): Promise<(number | null)[]> {
+  const ratios: (number | null)[] = []
+  for (let pair = 0; pair < count; pair++) {
+    const cost = new Map<boolean, number | null>()
+    for (const burdened of pair % 2 === 0 ? [false, true] : [true, false]) cost.set(burdened, await run(burdened))
+    const [calm, heavy] = [cost.get(false) ?? null, cost.get(true) ?? null]
+    ratios.push(calm === null || heavy === null ? null : heavy / calm)
+    bench.say(`${title}, pair ${pair + 1}: ${calm?.toFixed(1) ?? '?'} and ${heavy?.toFixed(1) ?? '?'} µs a job`)
+  }
+  return ratios
+}

@@ -1,0 +1,133 @@
+/** Jobs a second, and what one costs. */
+import { among, type Bench, freshDatabase, withProcess } from '../bench.ts'
+import { CONTENDERS, type ContenderName, QUEUES } from '../contenders/names.ts'
+import { type DrainOptions, drain, fill, type Span, untilFinished } from '../measure.ts'
+import { type Filled, monotonicMs } from '../process/protocol.ts'
+import { interleaved } from '../rounds.ts'
+import type { Database } from '../server.ts'
+
+const STEADY = { batch: 500, backlog: 20_000 }
+const MARK_EVERY = 500
+const SLOW_HANDLER_MS = 20
+const NEVER_ANALYZED_SECONDS = 30
+
+interface Run {
+  readonly filled: Filled
+  readonly drained: Span
+}
+
+/** All is enqueued, then one worker process empties the queue. */
+export async function drainScenario(bench: Bench): Promise<void> {
+  const runs = await drains(bench, 'drain', CONTENDERS, (contender) => ({
+    style: 'backlog',
+    jobs: contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.jobs,
+  }))
+  for (const [contender, own] of runs) {
+    const add = (measure: 'jobsPerSecond' | 'nodeMicrosPerJob', of: (filled: Filled) => number) => {
+      const values = own.map(({ filled }) => of(filled))
+      bench.results.add('enqueue', contender, measure, own[0]!.filled.jobs, values)
+    }
+    add('jobsPerSecond', ({ jobs, seconds }) => jobs / seconds)
+    add('nodeMicrosPerJob', ({ jobs, nodeMicros }) => nodeMicros / jobs)
+  }
+}
+
+/** The same on tables that no vacuum and no analyze has seen, as after a burst into an empty queue. */
+export async function neverAnalyzedScenario(bench: Bench): Promise<void> {
+  await bench.server.configure('autovacuum', 'off')
+  const contenders: ContenderName[] = ['leasehold', 'leasehold-not-kept', 'graphile-worker', 'pg-boss']
+  const options = { style: 'backlog', jobs: bench.sizes.jobs, limitSeconds: NEVER_ANALYZED_SECONDS } as const
+  await drains(bench, 'never-analyzed', contenders, () => options, 'as it is')
+  await bench.server.configure('autovacuum', 'on')
+}
+
+/** Handlers that wait for something else, 500 at a time. */
+export async function asyncScenario(bench: Bench): Promise<void> {
+  await drains(bench, 'async', QUEUES, (contender) => ({
+    style: 'slow-handlers',
+    jobs: contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.asyncJobs,
+    handlerMs: SLOW_HANDLER_MS,
+  }))
+}
+
+/** One job at a time from end to end, nothing claimed ahead. */
+export async function oneByOneScenario(bench: Bench): Promise<void> {
+  await drains(bench, 'batch-1', QUEUES, () => ({ style: 'one-by-one', jobs: bench.sizes.singles }))
+}
+
+/** A producer and a worker at the same time, from the first enqueue to the last completion. */
+export async function steadyScenario(bench: Bench): Promise<void> {
+  const runs = await interleaved(bench, 'steady', among(bench, QUEUES), async (contender) => {
+    const jobs = contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.jobs
+    const database = await freshDatabase(bench, contender)
+    const seconds = await flow(bench, contender, database, jobs)
+    await database.drop()
+    return { result: { jobs, perSecond: jobs / seconds }, said: perSecond({ jobs, seconds }) }
+  })
+  for (const [contender, own] of runs) {
+    const rates = own.map((run) => run.perSecond)
+    bench.results.add('steady', contender, 'jobsPerSecond', own[0]!.jobs, rates)
+  }
+}
+
+function flow(bench: Bench, contender: ContenderName, database: Database, jobs: number): Promise<number> {
+  const { url } = database
+  const marks = Array.from({ length: Math.ceil(jobs / MARK_EVERY) }, (_, i) => Math.min((i + 1) * MARK_EVERY, jobs))
+  return withProcess(bench, contender, (worker) =>
+    withProcess(bench, contender, async (producer) => {
+      worker.onMark(({ handled }) => void producer.call('finished', { count: handled }).catch(() => {}))
+      await worker.call('work', { url, style: 'steady', jobs, marks })
+      const { firstAtMs } = await producer.call('produce', { url, from: 0, to: jobs, ...STEADY })
+      await worker.mark(jobs)
+      await untilFinished(bench, contender, database)
+      const seconds = (monotonicMs() - firstAtMs) / 1000
+      const { handled } = await worker.call('stop', {})
+      if (handled !== jobs) throw new Error(`${contender} handled ${handled} of ${jobs} jobs`)
+      return seconds
+    }),
+  )
+}
+
+async function drains(
+  bench: Bench,
+  scenario: string,
+  contenders: readonly ContenderName[],
+  options: (contender: ContenderName) => DrainOptions,
+  tables: 'analyzed' | 'as it is' = 'analyzed',
+): Promise<Map<ContenderName, Run[]>> {
+  const runs = await interleaved(bench, scenario, among(bench, contenders), async (contender) => {
+    const own = options(contender)
+    const database = await freshDatabase(bench, contender)
+    const filled = await fill(bench, contender, database.url, own.jobs)
+    // Statistics as autovacuum would have left them, and no page written whole on behalf of the enqueue.
+    if (tables === 'analyzed') await database.main.query('vacuum (analyze)')
+    await bench.server.admin.query('checkpoint')
+    const drained = await drain(bench, contender, database, own)
+    await database.drop()
+    return { result: { filled, drained }, said: perSecond(drained) }
+  })
+  for (const [contender, own] of runs) {
+    addSpans(
+      bench,
+      scenario,
+      contender,
+      own.map(({ drained }) => drained),
+    )
+  }
+  return runs
+}
+
+function addSpans(bench: Bench, scenario: string, contender: ContenderName, spans: readonly Span[]): void {
+  const jobs = Math.min(...spans.map((span) => span.jobs))
+  const database = spans.map((span) => (span.databaseMicros === null ? null : span.databaseMicros / span.jobs))
+  const { results } = bench
+  const rates = spans.map((span) => span.jobs / span.seconds)
+  const node = spans.map((span) => span.nodeMicros / span.jobs)
+  results.add(scenario, contender, 'jobsPerSecond', jobs, rates)
+  results.add(scenario, contender, 'nodeMicrosPerJob', jobs, node)
+  results.add(scenario, contender, 'databaseMicrosPerJob', jobs, database)
+}
+
+function perSecond({ jobs, seconds }: { readonly jobs: number; readonly seconds: number }): string {
+  return `${Math.round(jobs / seconds).toLocaleString('en')} jobs/s`
+}

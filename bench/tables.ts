@@ -1,0 +1,93 @@
+/** What was found, as tables: for a terminal and for docs/benchmarks.md. The JSON line holds the same, unrounded. */
+import type { Ratio } from './bars.ts'
+import { columns } from './columns.ts'
+import type { Figure, Measure, Subject } from './results.ts'
+
+export interface Table {
+  readonly title: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+}
+
+const TITLES: Readonly<Record<string, string>> = {
+  drain: 'drain: a full queue is emptied by one worker process',
+  enqueue: 'enqueue: in bulk, one producer, one batch after the other',
+  single: 'single: begin, insert an order, enqueue one job, commit',
+  steady: 'steady: one producer and one worker process at the same time',
+  idle: 'idle: from the enqueue of a job to the start of its handler, nothing else going on',
+  async: 'async: handlers that wait 20 ms, 500 at a time (25,000 a second would be ideal)',
+  'batch-1': 'batch-1: one job at a time from end to end, nothing claimed ahead',
+  'never-analyzed': 'never-analyzed: drain, but the tables were never vacuumed or analyzed',
+  backlog: 'backlog: processor time per job, a million waiting ÷ few waiting',
+  'held-snapshot': 'held-snapshot: processor time per job, an old snapshot held ÷ not held',
+  scheduled: 'scheduled: processor time per job, a million scheduled and a million finished beside ÷ alone',
+  'in-flight': 'in-flight: processor time per job, 20,000 held by another worker ÷ alone',
+}
+
+const LABELS: Readonly<Record<Measure, string>> = {
+  jobsPerSecond: 'jobs/s',
+  nodeMicrosPerJob: 'Node µs/job',
+  databaseMicrosPerJob: 'database µs/job',
+  perSecondAtP50: 'per second at p50',
+  p50Ms: 'p50 ms',
+  p99Ms: 'p99 ms',
+  costRatio: 'ratio',
+  rssMiB: 'RSS MiB',
+  heapMiB: 'heap MiB',
+}
+
+export function figureTables(figures: readonly Figure[]): Table[] {
+  return distinct(figures.map(({ scenario }) => scenario)).map((scenario) => {
+    const own = figures.filter((figure) => figure.scenario === scenario)
+    const measures = distinct(own.map(({ measure }) => measure))
+    const rows = distinct(own.map(({ contender }) => contender)).map((contender) => row(own, contender, measures))
+    return {
+      title: TITLES[scenario] ?? scenario,
+      head: ['', ...measures.map((measure) => LABELS[measure]), 'jobs'],
+      rows,
+    }
+  })
+}
+
+export function ratioTable(ratios: readonly Ratio[]): Table {
+  return {
+    title: 'ratios within this run',
+    head: ['', 'value', 'bar', ''],
+    rows: ratios.map(({ name, value, bar, holds }) => {
+      return [name, value.toFixed(2), bar ?? '', holds === null ? '' : holds ? 'holds' : 'MISSED']
+    }),
+  }
+}
+
+export function forTerminal({ title, head, rows }: Table): string {
+  return `${title}\n${columns(head, rows, 1)}`
+}
+
+export function asMarkdown({ title, head, rows }: Table): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const rule = `|---|${'---:|'.repeat(head.length - 1)}`
+  return `**${title}**\n\n${[line(head), rule, ...rows.map(line)].join('\n')}`
+}
+
+function row(figures: readonly Figure[], contender: Subject, measures: readonly Measure[]): string[] {
+  const own = figures.filter((figure) => figure.contender === contender)
+  const cells = measures.map((measure) => cell(own.find((figure) => figure.measure === measure)))
+  return [contender, ...cells, own[0]!.jobs.toLocaleString('en')]
+}
+
+/** The median, and the spread when there were several rounds. */
+function cell(figure: Figure | undefined): string {
+  if (figure === undefined) return ''
+  const { median, min, max, rounds } = figure
+  return rounds.length === 1 ? rounded(median) : `${rounded(median)} (${rounded(min)}–${rounded(max)})`
+}
+
+function rounded(value: number): string {
+  if (value >= 1_000) return (Math.round(value / 10) * 10).toLocaleString('en')
+  if (value >= 100) return value.toFixed(0)
+  return value.toFixed(value >= 10 ? 1 : 2)
+}
+
+function distinct<Value>(values: readonly Value[]): Value[] {
+  return [...new Set(values)]
+}
