@@ -242,17 +242,14 @@ begin
     "leasehold".clock() + lease_ms * interval '1 ms', picked);
   -- The rows are locked: nothing can have changed them since.
   return query
-    with claimed as (
-      update "leasehold".job
-      set claim_id = claim.claim_id, claimed_at = "leasehold".clock(), lease_generation = job.lease_generation + 1,
-        attempts = (job.attempts + 1)::smallint
-      where job.id = any (picked)
-      returning job.*
-    )
+    update "leasehold".job
+    set claim_id = claim.claim_id, claimed_at = "leasehold".clock(), lease_generation = job.lease_generation + 1,
+      attempts = (job.attempts + 1)::smallint
+    where job.id = any (picked)
     -- Times as text, to the microsecond, the same whatever the session's date style: they come back as marks.
-    select c.id, c.lease_generation, c.attempts, c.max_attempts, c.queue, c.kind, c.payload, c.priority,
-      c.available_at::text, c.created_at::text, c.payload_version, c.partition_key, c.metadata, array_to_json(c.tags)
-    from claimed c order by c.priority, c.available_at, c.id;
+    returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload, job.priority,
+      job.available_at::text, job.created_at::text, job.payload_version, job.partition_key, job.metadata,
+      array_to_json(job.tags);
 end
 $function$
 ;

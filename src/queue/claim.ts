@@ -76,7 +76,24 @@ async function claimWithCrashes(
     crashesFrom,
     crashesTo,
   ])
-  return rows.map(toClaimedJob)
+  return inOrder(rows.map(toClaimedJob))
+}
+
+/** Most urgent first, then oldest. They nearly always are: the rows come by id. */
+function inOrder(jobs: ClaimedJob[]): ClaimedJob[] {
+  for (let i = 1; i < jobs.length; i++) if (comesBefore(jobs[i]!, jobs[i - 1]!)) return jobs.sort(byOrder)
+  return jobs
+}
+
+function byOrder(one: ClaimedJob, other: ClaimedJob): number {
+  return comesBefore(one, other) ? -1 : 1
+}
+
+/** Times are all of one zone and one style, in which text sorts as time does. */
+function comesBefore(one: ClaimedJob, other: ClaimedJob): boolean {
+  if (one.priority !== other.priority) return one.priority < other.priority
+  if (one.availableAt !== other.availableAt) return one.availableAt < other.availableAt
+  return one.jobId.length === other.jobId.length ? one.jobId < other.jobId : one.jobId.length < other.jobId.length
 }
 
 /** Extends the leases still held and says which are lost. One row per claim is written, however many jobs it covers. */

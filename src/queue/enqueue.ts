@@ -3,11 +3,13 @@ import { checkDate, checkInteger, checkMilliseconds, checkText } from '../core/c
 import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
-import { ENQUEUE, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
+import { ENQUEUE, ENQUEUE_ALIKE, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
 import type { JobId } from './job.ts'
 import { numericArray } from './parameters.ts'
 
 export const MAX_BATCH = 10_000
+/** As jsonb it may take six times the room, and 256 MiB is the most that one can hold. */
+const MAX_CHARS_IN_ONE_JSON = 2 ** 24
 const KEEP_KEY_MS = 24 * 3_600_000
 
 export interface NewJob {
@@ -66,7 +68,9 @@ export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<Enqu
   const encoded = jobs.map(encode)
   if (encoded.length === 0) return []
   if (encoded.some((job) => job.key !== null)) return enqueueKeyed(lane, encoded)
-  const rows = await lane.run(ENQUEUE, columns(encoded))
+  const rows = await (areAlike(encoded)
+    ? lane.run(ENQUEUE_ALIKE, commonColumns(encoded))
+    : lane.run(ENQUEUE, columns(encoded)))
   return rows.map(([id]) => ({ jobId: id as JobId, outcome: 'created' }))
 }
 
@@ -130,6 +134,25 @@ function encode(job: NewJob): Encoded {
     key: job.idempotencyKey === undefined ? null : checkText('idempotencyKey', job.idempotencyKey, 1000),
     keepKeyMs: checkMilliseconds('keepKeyMs', job.keepKeyMs ?? KEEP_KEY_MS),
   }
+}
+
+/** They differ in nothing but their input and their bucket. */
+function areAlike(jobs: readonly Encoded[]): boolean {
+  const first = jobs[0]!
+  let chars = 0
+  for (const job of jobs) {
+    chars += job.payload.length
+    if (job.more !== null || job.queue !== first.queue || job.kind !== first.kind) return false
+    if (job.priority !== first.priority || job.maxAttempts !== first.maxAttempts) return false
+    if (job.delayMs !== first.delayMs || chars > MAX_CHARS_IN_ONE_JSON) return false
+  }
+  return true
+}
+
+function commonColumns(jobs: readonly Encoded[]): unknown[] {
+  const { queue, kind, priority, maxAttempts, delayMs } = jobs[0]!
+  const inputs = `[${jobs.map((job) => job.payload).join(',')}]`
+  return [queue, kind, inputs, priority, maxAttempts, numericArray(jobs.map((job) => job.bucket)), delayMs]
 }
 
 function columns(jobs: readonly Encoded[]): unknown[] {

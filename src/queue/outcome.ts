@@ -121,7 +121,8 @@ export async function recorded(
 }
 
 // One claim has one outcome: of two in a batch the first counts and the second is refused, as it would be a batch later.
-function onePerLease<Item extends Lease>(items: readonly Item[]): { first: Item[]; repeated: Item[] } {
+function onePerLease<Item extends Lease>(items: readonly Item[]): { first: readonly Item[]; repeated: Item[] } {
+  if (new Set(items.map(({ jobId }) => jobId)).size === items.length) return { first: items, repeated: [] }
   const seen = new Set<string>()
   const first: Item[] = []
   const repeated: Item[] = []

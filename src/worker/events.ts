@@ -60,8 +60,13 @@ export class Events {
     })
   }
 
+  /** Whether anybody listens. What happens to every job is told only then. */
+  hears(name: keyof WorkerEvents): boolean {
+    return this.emitter.listenerCount(name) > 0
+  }
+
   tell<Name extends keyof WorkerEvents>(name: Name, ...event: WorkerEvents[Name]): void {
-    if (this.emitter.listenerCount(name) === 0) return
+    if (!this.hears(name)) return
     try {
       ;(this.emitter as EventEmitter).emit(name, ...event)
     } catch (error) {

@@ -7,7 +7,7 @@ import { checkOptions } from '../core/options.ts'
 export interface WorkerOptions {
   /** Handlers that run at a time. Default: 10. */
   readonly concurrency?: number
-  /** Jobs claimed ahead at most, while handlers are fast enough to use them up at once. Default: 500. */
+  /** Jobs claimed ahead at most, while handlers are fast enough to use them up at once. Default: 2000. */
   readonly prefetch?: number
   /** A worker that is not heard of for this long has lost its jobs. Renewed while they run. Default: 30s. */
   readonly lease?: Duration
@@ -59,7 +59,7 @@ export function workerSettings(options: WorkerOptions = {}, usualSignals: readon
   if (!Array.isArray(signals)) throw new InvalidOptionError('worker.signals', "it must be a list such as ['SIGTERM']")
   return {
     concurrency: checkInteger('worker.concurrency', options.concurrency ?? 10, 1, 100_000),
-    prefetch: checkInteger('worker.prefetch', options.prefetch ?? 500, 0, 100_000),
+    prefetch: checkInteger('worker.prefetch', options.prefetch ?? 2_000, 0, 100_000),
     leaseMs: durationMs('worker.lease', options.lease ?? '30s', 1_000),
     graceMs: durationMs('worker.grace', options.grace ?? '25s'),
     pollMs: durationMs('worker.poll', options.poll ?? '1s', 10),

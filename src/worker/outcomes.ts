@@ -19,7 +19,7 @@ import { type Completion, complete, type Recorded, recorded, type Settlement, se
 import type { HeldJob } from './job.ts'
 import { Loop } from './loop.ts'
 
-const BATCH = 500
+const BATCH = 1_000
 /** A batch is rendered and sent in one go, and nothing else happens in this process meanwhile. */
 const BATCH_BYTES = 2 ** 22
 /** What an error may come to, roughly; it is rendered when it is sent. */
@@ -138,52 +138,45 @@ export class Outcomes {
 
   async #send(batch: readonly Report[]): Promise<Map<Report, Known>> {
     const known = new Map<Report, Known>()
-    const byFence = new Map(batch.map((report) => [fenceOf(report.job.claimed), report]))
-    const of = (lease: Lease) => byFence.get(fenceOf(lease))!
     const refused: Report[] = []
 
     const toConfirm = batch.filter(({ outcome }) => outcome.verb === 'confirm')
-    for (const lease of await this.#ask(toConfirm)) {
-      const report = of(lease)
+    for (const [report, answer] of await this.#ask(toConfirm)) {
       // Still ours: the transaction in which the handler completed it did not commit, or not yet; then it is busy.
-      if (lease.recorded === 'held') report.outcome = { verb: 'fail', error: rolledBack(), delayMs: backoffOf(report) }
-      else known.set(report, knownFrom(lease.recorded, 'confirm'))
+      if (answer === 'held') report.outcome = { verb: 'fail', error: rolledBack(), delayMs: backoffOf(report) }
+      else known.set(report, knownFrom(answer, 'confirm'))
     }
 
-    const completions = batch.flatMap(({ job, outcome }) =>
-      outcome.verb === 'complete' ? [{ ...leaseOf(job), ...outcome }] : [],
-    )
-    if (completions.length > 0) {
-      const answer = await complete(this.#lane, this.#worker, completions)
-      const not = new Set([...answer.refused, ...answer.busy].map(fenceOf))
-      for (const item of completions) if (!not.has(fenceOf(item))) known.set(of(item), 'completed')
+    const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
+    if (completed.length > 0) {
+      const answer = await complete(this.#lane, this.#worker, completed.map(toItem<Completion>))
+      for (const report of completed) known.set(report, 'completed')
+      const of = finder(completed, answer.refused.length + answer.busy.length)
+      for (const lease of answer.busy) known.delete(of(lease))
       refused.push(...answer.refused.map(of))
     }
 
-    const settlements = batch.flatMap(({ job, outcome }) =>
-      outcome.verb === 'complete' || outcome.verb === 'confirm' ? [] : [{ ...leaseOf(job), ...outcome } as Settlement],
-    )
-    if (settlements.length > 0) {
-      for (const item of await settle(this.#lane, this.#worker, settlements)) {
+    const settled = batch.filter(({ outcome }) => outcome.verb !== 'complete' && outcome.verb !== 'confirm')
+    if (settled.length > 0) {
+      const of = finder(settled, settled.length)
+      for (const item of await settle(this.#lane, this.#worker, settled.map(toItem<Settlement>))) {
         if (item.outcome === 'refused') refused.push(of(item))
         else if (item.outcome !== 'busy') known.set(of(item), item.outcome)
       }
     }
 
     for (const report of refused) known.set(report, 'refused')
-    for (const lease of await this.#ask(refused.filter((report) => report.uncertain))) {
-      known.set(of(lease), knownFrom(lease.recorded, of(lease).outcome.verb))
+    for (const [report, answer] of await this.#ask(refused.filter(({ uncertain }) => uncertain))) {
+      known.set(report, knownFrom(answer, report.outcome.verb))
     }
     return known
   }
 
-  async #ask(reports: readonly Report[]): Promise<(Lease & { readonly recorded: Recorded })[]> {
-    return reports.length === 0
-      ? []
-      : recorded(
-          this.#lane,
-          reports.map(({ job }) => leaseOf(job)),
-        )
+  async #ask(reports: readonly Report[]): Promise<[Report, Recorded][]> {
+    if (reports.length === 0) return []
+    const of = finder(reports, reports.length)
+    const leases = reports.map(({ job }) => leaseOf(job))
+    return (await recorded(this.#lane, leases)).map((lease) => [of(lease), lease.recorded])
   }
 
   // Whatever it was, the job must not be lost: it has failed, with an error that is certain to be storable.
@@ -231,6 +224,18 @@ function knownFrom(answer: Recorded, tried: string): Known {
 
 function leaseOf({ claimed }: HeldJob): Lease {
   return { jobId: claimed.jobId, generation: claimed.generation }
+}
+
+/** What the queue is to be told; the caller knows which verb it is. */
+function toItem<Item extends Lease>({ job, outcome }: Report): Item {
+  const { jobId, generation } = job.claimed
+  return { ...outcome, jobId, generation } as unknown as Item
+}
+
+/** Tells which report an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */
+function finder(reports: readonly Report[], answers: number): (lease: Lease) => Report {
+  const byFence = new Map(answers === 0 ? [] : reports.map((report) => [fenceOf(report.job.claimed), report]))
+  return (lease) => byFence.get(fenceOf(lease))!
 }
 
 function fenceOf({ jobId, generation }: Lease): string {

@@ -16,8 +16,6 @@ import type { Slots } from './slots.ts'
 import { newTally, tellOutcome } from './tell-outcome.ts'
 import { Timeouts } from './timeouts.ts'
 
-/** Outcomes on their way at most; then no job is started until some are known. */
-const REPORTS_AT_MOST = 1_000
 /** After its time is over, a handler has this long to end by itself. */
 const ABORTED_FOR_MS = 5_000
 /** A job that was claimed ahead and has waited this long goes back, for others to run. */
@@ -34,7 +32,7 @@ export interface RunnerOptions {
   readonly leaseLane: Lane
   /** For what handlers ask of their jobs. */
   readonly handlerLane: Lane
-  /** A job is done with. */
+  /** A handler has ended, or an outcome is known. */
   onFreed(): void
 }
 
@@ -80,7 +78,8 @@ export class Runner {
       return job
     })
     if (this.#closed) this.close()
-    else this.#startMore()
+    // The next claim goes out first, so that the database works while handlers do.
+    else setImmediate(() => this.#startMore())
   }
 
   /** Starts nothing from here on: what waits goes back. */
@@ -122,8 +121,9 @@ export class Runner {
     this.#patience.stop()
   }
 
+  /** Nothing while too many outcomes are on their way: were this process to die, their jobs would run again. */
   #startMore(): void {
-    while (!this.#closed && !this.#outcomes.failing && this.#outcomes.length < REPORTS_AT_MOST) {
+    while (!this.#closed && !this.#outcomes.failing && this.#outcomes.length < this.#slots.most) {
       const job = this.#slots.start()
       if (job === undefined) return
       // Claimed, and then this process stood still: it must not start what somebody else may have by now.
@@ -134,7 +134,7 @@ export class Runner {
 
   #start(job: HeldJob): void {
     const { events, handlerLane, worker } = this.#options
-    events.tell('started', job.info)
+    if (events.hears('started')) events.tell('started', job.info)
     this.#limits.watch(job, job.handler.kind.timeoutMs)
     void execute(job, handlerLane, worker).then((outcome) => this.#end(job, outcome))
   }
@@ -148,6 +148,7 @@ export class Runner {
     this.#outcomes.add(job, outcome)
     if (this.#slots.running === 0) this.#noneRuns?.()
     this.#startMore()
+    this.#options.onFreed()
   }
 
   #known(report: Report, known: Known): void {

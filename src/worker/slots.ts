@@ -1,11 +1,13 @@
 /**
  * The jobs this worker holds, and how many more it wants.
  *
- * A job is held from its claim until its outcome is known. Of those held, at most `concurrency` run; the others wait to be
- * started or report. More are claimed ahead only as fast as they are used up: as many as the last while has shown to be a
- * tenth of a second's work (or four round trips, where the database is far), and never more than `prefetch`. So a worker
- * whose handlers take seconds holds nothing that another could run, and one whose handlers take microseconds is never
- * without work.
+ * A job is held from its claim until its outcome is known: it waits, runs, then reports. At most `concurrency` run. More are
+ * claimed ahead only as fast as they are used up: as many as the last while has shown to be a tenth of a second's work (or
+ * four round trips, where the database is far), and never more than `prefetch`. So a worker whose handlers take seconds
+ * holds nothing that another could run, and one whose handlers take microseconds is never without work.
+ *
+ * Those that report do not count: the next claim goes out beside their completion, not after it. When there
+ * are as many of them as may wait or run, the runner starts nothing, and those that wait leave no room for a claim.
  */
 import { monotonicMs } from '../core/timer.ts'
 import { MAX_CLAIM } from '../queue/claim.ts'
@@ -56,6 +58,11 @@ export class Slots {
       [...handlers].map(([name, handler]) => [name, { handler, waiting: [], head: 0, running: 0, held: 0 }]),
     )
     this.#kinds = [...this.#byName.values()]
+  }
+
+  /** Jobs that wait or run at most. As many again may report before no more are started. */
+  get most(): number {
+    return this.#concurrency + this.#prefetch
   }
 
   get held(): number {
@@ -147,10 +154,8 @@ export class Slots {
 
   /** Better to wait until more slots are free than to claim a few, unless some stand idle. */
   wantsMore(): boolean {
-    this.#measure()
-    const capacity = this.#concurrency + this.#ahead()
-    const starving = this.#waiting === 0 && this.#running < this.#concurrency
-    return starving ? this.held < capacity : this.held <= capacity / 2
+    const isStarving = this.#waiting === 0 && this.#running < this.#concurrency
+    return isStarving || this.#waiting + this.#running <= this.#capacity() / 2
   }
 
   /**
@@ -158,8 +163,9 @@ export class Slots {
    * than the kind with the least room has. If it comes back full, `after` it the next asks for those with more room alone.
    */
   room(after?: Room): Room | undefined {
+    this.#measure()
     if (after === undefined && !this.wantsMore()) return undefined
-    const free = Math.min(this.#concurrency + this.#ahead() - this.held, MAX_CLAIM)
+    const free = Math.min(this.#capacity() - this.#waiting - this.#running, MAX_CLAIM)
     const allowance = ({ handler, held }: KindSlots) => handler.concurrency - held
     const wanted = this.#kinds.filter((slots) => allowance(slots) > (after?.limit ?? 0))
     if (free <= 0 || wanted.length === 0) return undefined
@@ -171,9 +177,9 @@ export class Slots {
     }
   }
 
-  #ahead(): number {
+  #capacity(): number {
     const windowMs = Math.min(Math.max(AHEAD_MS, AHEAD_ROUND_TRIPS * this.#roundTripMs), AHEAD_MS_AT_MOST)
-    return Math.min(this.#prefetch, Math.floor(this.#perMs * windowMs))
+    return this.#concurrency + Math.min(this.#prefetch, Math.floor(this.#perMs * windowMs))
   }
 
   #measure(): void {

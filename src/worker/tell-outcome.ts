@@ -25,7 +25,7 @@ export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Repo
   switch (known) {
     case 'completed':
       tally.completed++
-      events.tell('completed', job.info)
+      if (events.hears('completed')) events.tell('completed', job.info)
       break
     case 'cancelled':
       tally.cancelled++

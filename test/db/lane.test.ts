@@ -22,7 +22,7 @@ for (const prepare of [true, false]) {
     const names = rows.map((row) => row.name)
     assert.deepEqual(
       names,
-      prepare ? ['leasehold/job.claim', 'leasehold/job.complete', 'leasehold/job.enqueue', 'leasehold/job.settle'] : [],
+      prepare ? ['claim', 'complete', 'enqueue_alike', 'settle'].map((name) => `leasehold/job.${name}`) : [],
     )
   })
 }

@@ -52,6 +52,18 @@ export const CLAIMS: Record<string, string> = {
 
 export const HOT: Record<string, Hot> = {
   ENQUEUE: { sql: enqueueSql.ENQUEUE, args: newJobs(BATCH) },
+  ENQUEUE_ALIKE: {
+    sql: enqueueSql.ENQUEUE_ALIKE,
+    args: [
+      "'plan'",
+      "'plan'",
+      `(select jsonb_agg(n) from generate_series(1, ${BATCH}) n)`,
+      '5',
+      '5',
+      repeated('7', 'smallint'),
+      '0',
+    ],
+  },
   ENQUEUE_KEYED: {
     sql: enqueueSql.ENQUEUE_KEYED,
     args: [...newJobs(BATCH), `array(select 'k' || n from generate_series(1, ${BATCH}) n)`, repeated('1000', 'float8')],
