@@ -32,7 +32,7 @@ export interface Sizes {
   readonly trickle: number
   /** Drained beside a burden. */
   readonly beside: number
-  /** Held-snapshot, for whoever does not suffer. */
+  /** Held-snapshot: what is left behind adds up. */
   readonly heldJobs: number
   readonly backlog: number
   readonly scheduled: number

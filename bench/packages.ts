@@ -5,10 +5,10 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { canWriteIn } from '../tools/cache.ts'
+import { canWriteIn, ownCache } from '../tools/cache.ts'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 const STAMP = join(HERE, 'node_modules', '.installed')
@@ -20,7 +20,7 @@ export async function installPackages(say: (text: string) => void): Promise<void
     .digest('hex')
   if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === wanted) return
   say('installing the packages of bench/')
-  const cache = canWriteIn(homedir()) ? [] : ['--cache', join(tmpdir(), 'leasehold-bench-npm')]
+  const cache = canWriteIn(homedir()) ? [] : ['--cache', join(ownCache(), 'npm')]
   await npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error', ...cache])
   writeFileSync(STAMP, wanted)
 }

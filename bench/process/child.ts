@@ -2,7 +2,7 @@
  * The process of one contender, a producer or a worker. It runs on the Node of bench/package.json, which strips types by
  * itself, so nothing but the contender's own code is in the way. It ends with the process that started it.
  */
-import { setImmediate, setTimeout } from 'node:timers/promises'
+import { setTimeout } from 'node:timers/promises'
 import { load } from '../contenders/all.ts'
 import type { Handle, Work } from '../contenders/contender.ts'
 import type { ContenderName } from '../contenders/names.ts'
@@ -119,4 +119,3 @@ async function answer({ id, command, options }: Request): Promise<void> {
 
 process.on('message', (request: Request) => void answer(request))
 process.on('disconnect', () => process.exit())
-await setImmediate()

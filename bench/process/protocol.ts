@@ -1,6 +1,5 @@
 /** What the benchmark and the processes of its contenders say to each other. All of it goes through JSON. */
 import type { Style } from '../contenders/contender.ts'
-import type { ContenderName } from '../contenders/names.ts'
 
 export const PAYLOAD_BYTES = 120
 
@@ -86,10 +85,6 @@ export type Message =
   | { readonly type: 'result'; readonly id: number; readonly result: unknown }
   | { readonly type: 'error'; readonly id: number | null; readonly message: string }
   | { readonly type: 'mark'; readonly usage: Usage }
-
-export interface Spawned {
-  readonly contender: ContenderName
-}
 
 /** The same clock in every process of the machine. */
 export function monotonicMs(): number {

@@ -40,8 +40,8 @@ export async function backlogScenario(bench: Bench): Promise<void> {
 /** Another session keeps a snapshot from before the drain: nothing that is claimed or finished can be cleaned up. */
 export async function heldSnapshotScenario(bench: Bench): Promise<void> {
   for (const contender of among(bench, ['leasehold', 'graphile-worker', 'pg-boss'])) {
-    const jobs = contender === 'leasehold' ? bench.sizes.heldJobs : bench.sizes.beside
-    const count = contender === 'leasehold' ? bench.sizes.pairs : Math.min(bench.sizes.pairs, 2)
+    const jobs = bench.sizes.heldJobs
+    const count = contender === 'leasehold' ? bench.sizes.pairs : 1
     await comparedBy(bench, 'held-snapshot', contender, count, async (burdened) => {
       const database = await filledDatabase(bench, `${contender}-${jobs}`, contender, jobs)
       if (burdened) await holdSnapshot(database)
