@@ -35,6 +35,8 @@ export interface Room {
   readonly limit: number
   readonly kinds: readonly string[]
   readonly queues: readonly string[]
+  /** There was room for more, but not of all these kinds. */
+  readonly narrowed: boolean
 }
 
 export class Slots {
@@ -164,14 +166,16 @@ export class Slots {
    */
   room(after?: Room): Room | undefined {
     this.#measure()
-    if (after === undefined && !this.wantsMore()) return undefined
+    if (after === undefined ? !this.wantsMore() : !after.narrowed) return undefined
     const free = Math.min(this.#capacity() - this.#waiting - this.#running, MAX_CLAIM)
     const allowance = ({ handler, held }: KindSlots) => handler.concurrency - held
     const wanted = this.#kinds.filter((slots) => allowance(slots) > (after?.limit ?? 0))
     if (free <= 0 || wanted.length === 0) return undefined
     const kinds = wanted.map(({ handler }) => handler.kind)
+    const limit = Math.min(free, ...wanted.map(allowance))
     return {
-      limit: Math.min(free, ...wanted.map(allowance)),
+      limit,
+      narrowed: limit < free,
       kinds: kinds.map(({ name }) => name),
       queues: [...new Set(kinds.map(({ queue }) => queue))],
     }
