@@ -5,7 +5,8 @@
  * drain runs from the first handler after the warm-up to the moment when no job is left without a committed outcome.
  * "Node µs" is processor time of the worker process per job, "database µs" that of all processes of the server; jobs/s
  * also depends on what else the machine does. Every figure is a median over rounds in which the contenders take turns,
- * with its spread in parentheses. `floor` is the raw statements in a loop: nothing built on them can be faster. A ratio
+ * with its spread in parentheses. `floor` is the raw statements in a plain loop, a yardstick and no limit: a worker overlaps
+ * claims with completions, the loop does not. A ratio
  * of costs compares processor time per job, Node and database, under a burden and without, in pairs run one after the
  * other. A bar that is missed is printed, not an error: the exit code tells only whether everything ran and every job was
  * handled once.

@@ -1,4 +1,7 @@
-/** The raw statements in a loop, with no runtime around them: nothing built on top can be faster than this. */
+/**
+ * The raw statements in a loop, with no runtime around them: the yardstick for what a runtime costs. Not a limit: a worker
+ * overlaps claims with completions, and each connection of this loop does one after the other.
+ */
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import type { Design } from '../floor/designs/design.ts'

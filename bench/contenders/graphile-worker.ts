@@ -3,9 +3,10 @@ import { Logger, makeWorkerUtils, run } from 'graphile-worker'
 import type { Input } from '../inputs.ts'
 import { type Contender, pinnedVersion, SLOW_HANDLERS, type Style } from './contender.ts'
 
-// Tried, 60,000 jobs, three rounds each, twice: 24 at a time with a local queue of 500 drained 30 to 34 thousand a second at
-// 40 to 43 µs a job, 100 at a time 29 to 30, local queues of 1,000 and 2,000 27 to 30. A completion delay of 5 ms cost a
-// fifth, and a pool of 26 connections in place of 10 gave nothing: batches leave little to do for more.
+// Tried in drains of 60,000 jobs, three rounds each, three times over: 24 at a time with a local queue of 500 gave 30 to 34
+// thousand a second, 100 at a time 29 to 30, a local queue of 2,000 28 to 30. These lie within each other's spread. Only in
+// shorter runs of 40,000, two rounds, on a busy machine: 10 and 50 at a time, local queues of 200 and 1,000 and a pool of 26
+// stood out by nothing, 100 at a time led by a sixth (not seen again), and a completion delay of 5 ms was slower.
 const LOCAL_QUEUE = 500
 const CONCURRENCY = 24
 const POOL = 10
@@ -39,9 +40,9 @@ const quiet = new Logger(() => (level, message) => {
 export const graphileWorker: Contender = {
   version: pinnedVersion('graphile-worker'),
   why:
-    'Local queue 500, completions and failures batched with a delay of 0 ms, 24 jobs at a time, pool of 10. ' +
-    'With 10, 50 or 100 at a time, a local queue of 200 to 2,000 or a delay of 5 ms it was slower or the same. For latency ' +
-    'without the local queue, whose p99 was higher; one at a time without any batching.',
+    'Local queue 500, completions and failures batched with a delay of 0 ms, 24 jobs at a time, pool of 10. 100 at a time ' +
+    'and a local queue of 2,000 drained as fast within the noise; a delay of 5 ms was slower. For latency without the ' +
+    'local queue: its median was the same, its p99 lower. The settings for slow handlers were not tuned.',
   enqueueBatch: 5_000,
   unfinished: 'select count(*)::int as left from graphile_worker._private_jobs',
   setUp: async (url) => {

@@ -3,8 +3,9 @@ import { PgBoss, type WorkOptions } from 'pg-boss'
 import type { Input } from '../inputs.ts'
 import { type Contender, pinnedVersion, SLOW_HANDLERS, type Style } from './contender.ts'
 
-// Tried, 60,000 jobs, three rounds each: batches of 500 from 2, 4 and 8 workers drained 24 to 26 thousand a second, of 1,000
-// from 4 workers 28, of 2,000 24. A table of its own for the queue gave another tenth.
+// Tried in drains of 60,000 jobs, three rounds each. Without a partition, batches of 500 from 2, 4 and 8 workers gave 24 to 26
+// thousand a second, 4 × 1,000 28 and 30, 4 × 2,000 24. With one, 4 × 500 gave 29 and 32, 4 × 1,000 32.
+// Slow handlers: 5 × 100 gave 16 thousand, 10 × 50 15, 1 × 500 10.
 const WORKERS = 4
 const BATCH = 1_000
 const FULL_BATCHES = { burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
@@ -31,8 +32,9 @@ export const pgBoss: Contender = {
   version: pinnedVersion('pg-boss'),
   why:
     '4 workers with batches of 1,000, fetched without a pause while they come back full; a partition of its own for the ' +
-    'queue; no supervision, no cron. 2 and 8 workers and batches of 500 and 2,000 were slower. LISTEN/NOTIFY is on where ' +
-    'jobs arrive while it works; one at a time it bursts on the count of ready jobs.',
+    'queue; no supervision, no cron. Without the partition it was slower, with batches of 500 the same within the noise; ' +
+    '2 and 8 workers and batches of 2,000, tried without the partition, were not faster. LISTEN/NOTIFY is on where jobs ' +
+    'arrive while it works; those settings were not tuned further. 12.38 could not be installed: a dependency was missing.',
   enqueueBatch: 5_000,
   unfinished: `select count(*)::int as left from pgboss.job where name in ('bench', 'bench_notify') and state < 'completed'`,
   setUp: async (url) => {
