@@ -183,7 +183,7 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, worker_label text, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[], from_at timestamp with time zone[], from_id bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0)
- RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, payload_version smallint, partition_key text, metadata jsonb, tags json)
+ RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, metadata jsonb, tags json)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET "DateStyle" TO 'ISO'
@@ -248,8 +248,7 @@ begin
     where job.id = any (picked)
     -- Times as text, to the microsecond, the same whatever the session's date style: they come back as marks.
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload, job.priority,
-      job.available_at::text, job.created_at::text, job.payload_version, job.partition_key, job.metadata,
-      array_to_json(job.tags);
+      job.available_at::text, job.created_at::text, job.partition_key, job.metadata, array_to_json(job.tags);
 end
 $function$
 ;

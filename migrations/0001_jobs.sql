@@ -225,8 +225,7 @@ create function leasehold.claim(
   crashes_from smallint default 0, crashes_to smallint default 0
 ) returns table (
   id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
-  priority smallint, available_at text, created_at text, payload_version smallint, partition_key text, metadata jsonb,
-  tags json
+  priority smallint, available_at text, created_at text, partition_key text, metadata jsonb, tags json
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -292,8 +291,7 @@ begin
     where job.id = any (picked)
     -- Times as text, to the microsecond, the same whatever the session's date style: they come back as marks.
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload, job.priority,
-      job.available_at::text, job.created_at::text, job.payload_version, job.partition_key, job.metadata,
-      array_to_json(job.tags);
+      job.available_at::text, job.created_at::text, job.partition_key, job.metadata, array_to_json(job.tags);
 end
 $$;
 

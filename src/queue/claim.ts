@@ -131,9 +131,8 @@ function toClaimedJob(row: Row): ClaimedJob {
     priority: Number(row[7]),
     availableAt: row[8]!,
     createdAt: row[9]!,
-    payloadVersion: Number(row[10]),
-    partitionKey: row[11] ?? null,
-    metadata: row[12] ?? null,
-    tags: row[13] ?? null,
+    partitionKey: row[10] ?? null,
+    metadata: row[11] ?? null,
+    tags: row[12] ?? null,
   }
 }

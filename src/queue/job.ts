@@ -28,7 +28,6 @@ export interface ClaimedJob extends Lease {
   readonly kind: string
   /** The input as JSON text, not yet parsed. */
   readonly payload: string
-  readonly payloadVersion: number
   readonly priority: number
   /** As the database prints it: a Date would lose its microseconds. */
   readonly availableAt: string

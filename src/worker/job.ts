@@ -35,8 +35,8 @@ export interface Job<Input = unknown> {
 /** A claim of ours whose jobs do not all have their outcome yet. */
 export interface HeldClaim {
   readonly id: ClaimId
-  /** The jobs of which no outcome is known. */
-  readonly open: Set<HeldJob>
+  /** The jobs of which no outcome is known, in no order. */
+  readonly open: HeldJob[]
   /** When the claim or its last renewal was sent. The lease lasts at least from then. */
   renewedAt: number
   /** Our own end of the lease, a little before the database's. */
@@ -58,6 +58,8 @@ export class HeldJob {
   readonly heldSince = monotonicMs()
   /** Order of arrival in this worker. */
   sequence = 0
+  /** Where it is in its claim's list. */
+  openAt = 0
   aborted: AbortReason | undefined
   /** The handler called complete(tx), so its transaction may have ended the job. */
   completedWithin = false

@@ -72,8 +72,11 @@ export class Leases {
     hold: (job: ClaimedJob, claim: HeldClaim) => HeldJob,
   ): void {
     const deadline = this.#deadline(sentAt)
-    const claim: HeldClaim = { id, open: new Set(), renewedAt: sentAt, deadline, lost: false, leftToSweep: false }
-    for (const job of jobs) claim.open.add(hold(job, claim))
+    const claim: HeldClaim = { id, open: [], renewedAt: sentAt, deadline, lost: false, leftToSweep: false }
+    for (const claimed of jobs) {
+      const job = hold(claimed, claim)
+      job.openAt = claim.open.push(job) - 1
+    }
     this.#claims.set(id, claim)
     this.#setAlarm()
     if (this.#claims.size === 1) this.#loop.nudge()
@@ -88,11 +91,20 @@ export class Leases {
   /** Its outcome is known, or cannot be recorded. */
   done(job: HeldJob, recorded: boolean): void {
     const { claim } = job
-    claim.open.delete(job)
+    const last = claim.open.pop()!
+    if (last !== job) {
+      claim.open[job.openAt] = last
+      last.openAt = job.openAt
+    }
     if (!recorded) claim.leftToSweep = true
-    if (claim.open.size > 0) return
+    if (claim.open.length > 0) return
     this.#claims.delete(claim.id)
     if (!claim.lost && !claim.leftToSweep) this.#toClose.push(claim.id)
+  }
+
+  /** All whose outcome is not known. */
+  jobs(): HeldJob[] {
+    return [...this.#claims.values()].flatMap(({ open }) => open)
   }
 
   /** Somebody says that a job is to be cancelled; whether it is, the database knows. */
@@ -130,16 +142,14 @@ export class Leases {
       if (held.has(claim.id)) {
         claim.renewedAt = sentAt
         claim.deadline = this.#deadline(sentAt)
-      } else if (claim.open.size > 0) this.#lose(claim)
+      } else if (claim.open.length > 0) this.#lose(claim)
     }
     this.#setAlarm()
   }
 
   async #lookForCancel(): Promise<void> {
     this.#lookedForCancelAt = monotonicMs()
-    const held = [...this.#claims.values()]
-      .flatMap(({ open }) => [...open])
-      .filter(({ state }) => state !== 'reporting')
+    const held = this.jobs().filter(({ state }) => state !== 'reporting')
     if (held.length === 0) return
     const leases = held.map(({ claimed }) => claimed)
     const wanted = new Set((await cancelRequests(this.#lane, leases)).map(({ jobId }) => jobId))

@@ -46,6 +46,8 @@ export interface Report {
   replaced: boolean
   /** Of what has to be sent, roughly. */
   readonly bytes: number
+  /** Undefined until then. */
+  known: Known | undefined
 }
 
 export class Outcomes {
@@ -89,7 +91,14 @@ export class Outcomes {
 
   add(job: HeldJob, outcome: Outcome): void {
     const { outcome: rendered, bytes } = render(outcome)
-    this.#queue.push({ job, outcome: rendered, uncertain: job.completedWithin, replaced: false, bytes })
+    this.#queue.push({
+      job,
+      outcome: rendered,
+      uncertain: job.completedWithin,
+      replaced: false,
+      bytes,
+      known: undefined,
+    })
     if (this.#queue.length === 1) this.#loop.nudge()
   }
 
@@ -104,21 +113,24 @@ export class Outcomes {
     const batch = this.#queue.slice(0, this.#oneByOne ? 1 : this.#batchSize())
     if (batch.length === 0) return Number.POSITIVE_INFINITY
     try {
-      const known = await this.#send(batch)
+      await this.#send(batch)
       // Before anybody is told: what waited for this is started then.
       this.#failing = false
-      const open = batch.filter((report) => !known.has(report))
+      const open = batch.filter(({ known }) => known === undefined)
       // What is busy goes to the end, so that those behind it are sent.
       this.#queue.splice(0, batch.length)
       this.#queue.push(...open)
-      for (const [report, what] of known) this.#onKnown(report, what)
+      for (const report of batch) if (report.known !== undefined) this.#onKnown(report, report.known)
       if (this.#queue.length === 0) {
         this.#oneByOne = false
         for (const resolve of this.#idle.splice(0)) resolve()
       }
-      return known.size === 0 ? BUSY_AGAIN_MS : 0
+      return open.length === batch.length ? BUSY_AGAIN_MS : 0
     } catch (error) {
-      for (const report of batch) report.uncertain = true
+      for (const report of batch) {
+        report.uncertain = true
+        report.known = undefined
+      }
       this.#failing = !isAboutTheData(error)
       if (this.#failing) throw error
       if (this.#oneByOne) this.#replace(batch[0]!, error)
@@ -136,23 +148,23 @@ export class Outcomes {
     return tooMany === -1 ? this.#queue.length : tooMany
   }
 
-  async #send(batch: readonly Report[]): Promise<Map<Report, Known>> {
-    const known = new Map<Report, Known>()
+  /** What becomes known is noted on the reports; the others are busy. */
+  async #send(batch: readonly Report[]): Promise<void> {
     const refused: Report[] = []
 
     const toConfirm = batch.filter(({ outcome }) => outcome.verb === 'confirm')
     for (const [report, answer] of await this.#ask(toConfirm)) {
       // Still ours: the transaction in which the handler completed it did not commit, or not yet; then it is busy.
       if (answer === 'held') report.outcome = { verb: 'fail', error: rolledBack(), delayMs: backoffOf(report) }
-      else known.set(report, knownFrom(answer, 'confirm'))
+      else report.known = knownFrom(answer, 'confirm')
     }
 
     const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
     if (completed.length > 0) {
       const answer = await complete(this.#lane, this.#worker, completed.map(toItem<Completion>))
-      for (const report of completed) known.set(report, 'completed')
+      for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)
-      for (const lease of answer.busy) known.delete(of(lease))
+      for (const lease of answer.busy) of(lease).known = undefined
       refused.push(...answer.refused.map(of))
     }
 
@@ -161,15 +173,14 @@ export class Outcomes {
       const of = finder(settled, settled.length)
       for (const item of await settle(this.#lane, this.#worker, settled.map(toItem<Settlement>))) {
         if (item.outcome === 'refused') refused.push(of(item))
-        else if (item.outcome !== 'busy') known.set(of(item), item.outcome)
+        else if (item.outcome !== 'busy') of(item).known = item.outcome
       }
     }
 
-    for (const report of refused) known.set(report, 'refused')
+    for (const report of refused) report.known = 'refused'
     for (const [report, answer] of await this.#ask(refused.filter(({ uncertain }) => uncertain))) {
-      known.set(report, knownFrom(answer, report.outcome.verb))
+      report.known = knownFrom(answer, report.outcome.verb)
     }
-    return known
   }
 
   async #ask(reports: readonly Report[]): Promise<[Report, Recorded][]> {

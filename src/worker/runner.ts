@@ -3,7 +3,7 @@
  * start, and aborts what has to stop.
  */
 import { CancelRequestedError, StoppingError, TimedOutError } from '../core/errors.ts'
-import { sleep } from '../core/timer.ts'
+import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
 import type { AbortReason, Events } from './events.ts'
@@ -16,6 +16,8 @@ import type { Slots } from './slots.ts'
 import { newTally, tellOutcome } from './tell-outcome.ts'
 import { Timeouts } from './timeouts.ts'
 
+/** How long jobs are started without a look at anything else. */
+const TURN_MS = 2
 /** After its time is over, a handler has this long to end by itself. */
 const ABORTED_FOR_MS = 5_000
 /** A job that was claimed ahead and has waited this long goes back, for others to run. */
@@ -44,6 +46,8 @@ export class Runner {
   readonly #outcomes: Outcomes
   readonly #limits = new Timeouts((job) => this.#timeIsOver(job))
   readonly #patience = new Timeouts((job) => this.#end(job, failed(job, timedOut(job))))
+  #turnIsDue = false
+  #turnEnds = Number.NEGATIVE_INFINITY
   #closed = false
   #noneRuns: (() => void) | undefined
 
@@ -78,8 +82,7 @@ export class Runner {
       return job
     })
     if (this.#closed) this.close()
-    // The next claim goes out first, so that the database works while handlers do.
-    else setImmediate(() => this.#startMore())
+    else this.#startNextTurn()
   }
 
   /** Starts nothing from here on: what waits goes back. */
@@ -124,12 +127,27 @@ export class Runner {
   /** Nothing while too many outcomes are on their way: were this process to die, their jobs would run again. */
   #startMore(): void {
     while (!this.#closed && !this.#outcomes.failing && this.#outcomes.length < this.#slots.most) {
+      if (monotonicMs() >= this.#turnEnds) return this.#startNextTurn()
       const job = this.#slots.start()
       if (job === undefined) return
       // Claimed, and then this process stood still: it must not start what somebody else may have by now.
       if (!job.leaseIsOurs) this.#end(job, { verb: 'release' })
       else this.#start(job)
     }
+  }
+
+  /**
+   * Handlers that never wait would follow each other without end, and nothing else would happen in this process: no renewal,
+   * no claim, no outcome sent. So they have turns, and between them the event loop has its own.
+   */
+  #startNextTurn(): void {
+    if (this.#turnIsDue) return
+    this.#turnIsDue = true
+    setImmediate(() => {
+      this.#turnIsDue = false
+      this.#turnEnds = monotonicMs() + TURN_MS
+      this.#startMore()
+    })
   }
 
   #start(job: HeldJob): void {
@@ -189,7 +207,7 @@ export class Runner {
   }
 
   #in(state: HeldJob['state']): HeldJob[] {
-    return [...this.#slots.jobs()].filter((job) => job.state === state)
+    return this.leases.jobs().filter((job) => job.state === state)
   }
 }
 

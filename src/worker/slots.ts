@@ -44,7 +44,7 @@ export class Slots {
   readonly #prefetch: number
   readonly #kinds: readonly KindSlots[]
   readonly #byName: ReadonlyMap<string, KindSlots>
-  readonly #jobs = new Set<HeldJob>()
+  #held = 0
   #running = 0
   #waiting = 0
   #sequence = 0
@@ -68,7 +68,7 @@ export class Slots {
   }
 
   get held(): number {
-    return this.#jobs.size
+    return this.#held
   }
 
   /** No kind has a smaller limit of its own. */
@@ -84,10 +84,6 @@ export class Slots {
     return this.#waiting
   }
 
-  jobs(): Iterable<HeldJob> {
-    return this.#jobs
-  }
-
   /** How long the last claim took, from sending to its answer. */
   noteRoundTrip(ms: number): void {
     this.#roundTripMs = ms
@@ -99,7 +95,7 @@ export class Slots {
     slots.waiting.push(job)
     slots.held++
     this.#waiting++
-    this.#jobs.add(job)
+    this.#held++
   }
 
   /** The job that has waited longest, of a kind that may start one. It is running from here on. */
@@ -150,7 +146,7 @@ export class Slots {
   /** Its outcome is known, or will never be. */
   release(job: HeldJob): void {
     job.state = 'done'
-    this.#jobs.delete(job)
+    this.#held--
     this.#of(job).held--
   }
 

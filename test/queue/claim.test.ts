@@ -35,7 +35,6 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       queue: 'take',
       kind: 'mail',
       payload: '{"to": "ada"}',
-      payloadVersion: 1,
       priority: 5,
       availableAt: '',
       createdAt: '',
