@@ -91,7 +91,10 @@ export class Leasehold {
     options: { readonly tx?: Queryable } = {},
   ): Promise<Enqueued[]> {
     checkOptions('enqueueMany', options, ['tx'])
-    for (const [index, job] of jobs.entries()) checkOptions(`enqueueMany[${index}]`, job, ['input', ...JOB_OPTIONS])
+    jobs.forEach((job, index) => {
+      // Most say nothing but their input; then there is nothing to check, and no name for it to be made.
+      if (!saysInputOnly(job)) checkOptions(`enqueueMany[${index}]`, job, ['input', ...JOB_OPTIONS])
+    })
     return this.#enqueue(kind, jobs, options.tx)
   }
 
@@ -200,18 +203,28 @@ export class Leasehold {
   }
 }
 
-function toNewJob<Input>(kind: Kind<Input, unknown>, { delay, at, ...job }: ManyOptions<Input>): NewJob {
+function saysInputOnly(job: object): boolean {
+  return job !== null && typeof job === 'object' && Object.keys(job).length === 1 && 'input' in job
+}
+
+function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Input>): NewJob {
+  const { delay, at } = job
   if (delay !== undefined && at !== undefined) throw new InvalidOptionError('at', 'there is a delay already')
   if (at !== undefined) checkDate('at', at)
   return {
-    ...job,
-    priority: job.priority ?? kind.priority,
     kind: kind.name,
     queue: kind.queue,
+    input: job.input,
+    priority: job.priority ?? kind.priority,
+    delayMs: delay === undefined ? undefined : durationMs('delay', delay),
+    availableAt: at,
     maxAttempts: kind.maxAttempts,
+    partitionKey: job.partitionKey,
+    idempotencyKey: job.idempotencyKey,
     keepKeyMs: kind.keepKeyMs,
-    ...(delay === undefined ? {} : { delayMs: durationMs('delay', delay) }),
-    ...(at === undefined ? {} : { availableAt: at }),
+    expiresAt: job.expiresAt,
+    metadata: job.metadata,
+    tags: job.tags,
   }
 }
 

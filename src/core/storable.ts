@@ -49,7 +49,7 @@ function repaired(policy: Policy, value: unknown, limits?: StorableLimits): stri
   } catch {
     if (encoder.stop === undefined) return '"[unreadable]"'
     // Reading stopped at the limit, so the true size is not known. This stays under 4 kB whatever the limit.
-    const start = replaceUnstorable(encoder.out.slice(0, 1000))
+    const start = replaceUnstorable(encoder.pieces.join('').slice(0, 1000))
     return JSON.stringify({ truncated: true, limitBytes: encoder.maxBytes, start })
   }
 }
@@ -173,7 +173,9 @@ class Encoder {
   readonly maxDepth: number
   /** Set once the walk has to end; from then on nothing is repaired on the way out. */
   stop: Error | undefined
-  out = ''
+  /** What has been written, in pieces: adding to one long string leaves a tree of strings for the collector. */
+  pieces: string[] = []
+  length = 0
   // Entries beyond the current depth are left over from earlier branches and never looked at.
   readonly path: (string | number)[] = []
   readonly ancestors: object[] = []
@@ -186,19 +188,30 @@ class Encoder {
 
   encode(value: unknown): string {
     this.value(value, 0)
+    const text = this.pieces.join('')
     // A UTF-16 unit takes one to three bytes, so an exact count is seldom needed.
-    if (this.out.length * 3 > this.maxBytes && Buffer.byteLength(this.out) > this.maxBytes) this.tooLarge()
-    return this.out
+    if (text.length * 3 > this.maxBytes && Buffer.byteLength(text) > this.maxBytes) this.tooLarge()
+    return text
+  }
+
+  write(piece: string): void {
+    this.pieces.push(piece)
+    this.length += piece.length
+  }
+
+  /** Takes back what was written since there were so many pieces. */
+  takeBack(pieces: number): void {
+    for (const piece of this.pieces.splice(pieces)) this.length -= piece.length
   }
 
   value(value: unknown, depth: number, afterToJSON = false): void {
     if (typeof value === 'string') {
-      this.out += this.quoted(value, depth)
+      this.write(this.quoted(value, depth))
     } else if (typeof value === 'number') {
-      if (Number.isFinite(value)) this.out += value
+      if (Number.isFinite(value)) this.write(String(value))
       else this.bad(depth, `${value} is not a JSON number; pass null or a string`, String(value))
     } else if (typeof value === 'boolean' || value === null) {
-      this.out += value
+      this.write(String(value))
     } else if (typeof value === 'object') {
       this.object(value, depth, afterToJSON)
     } else if (value === undefined) {
@@ -214,7 +227,7 @@ class Encoder {
   }
 
   object(value: object, depth: number, afterToJSON: boolean): void {
-    const before = this.out
+    const before = this.pieces.length
     try {
       const ancestor = this.ancestors.indexOf(value)
       if (ancestor >= 0 && ancestor < depth) {
@@ -228,7 +241,7 @@ class Encoder {
     } catch (thrown) {
       // A trap or a toJSON threw, or the stack ran out: what was written of this object is taken back.
       if (this.stop !== undefined) throw this.stop
-      this.out = before
+      this.takeBack(before)
       this.bad(depth, `reading it threw: ${safeText(thrown, 200)}`, '[unreadable]', { cause: thrown })
     }
   }
@@ -265,7 +278,7 @@ class Encoder {
       const name = className(value, 'buffer')
       this.bad(depth, `a ${name} has no JSON form; pass base64 text`, `[${name} of ${value.byteLength} bytes]`)
     } else if (this.policy !== 'refuse' && (types.isNativeError(value) || value instanceof Error)) {
-      this.out += JSON.stringify(this.policy === 'repair' ? describeError(value) : `[${nameOf(value)}]`)
+      this.write(JSON.stringify(this.policy === 'repair' ? describeError(value) : `[${nameOf(value)}]`))
     } else {
       return false
     }
@@ -278,14 +291,14 @@ class Encoder {
     if (this.policy === 'refuse' && Object.keys(values).length > length) {
       throw this.refusal(depth, 'the array has named properties, which JSON leaves out; pass a plain object')
     }
-    this.out += '['
+    this.write('[')
     for (let i = 0; i < length; i++) {
-      if (i > 0) this.out += ','
+      if (i > 0) this.write(',')
       this.path[depth] = i
       this.value(this.member(values, i, depth + 1), depth + 1)
-      if (this.out.length > this.maxBytes) this.tooLarge()
+      if (this.length > this.maxBytes) this.tooLarge()
     }
-    this.out += ']'
+    this.write(']')
   }
 
   fields(value: object, depth: number, plain: boolean): void {
@@ -295,13 +308,13 @@ class Encoder {
       this.path[depth] = key
       const child = this.member(value, key, depth + 1)
       if (child === undefined) continue
-      this.out += separator + this.quotedKey(key, depth + 1)
+      this.write(separator + this.quotedKey(key, depth + 1))
       this.value(child, depth + 1)
       separator = ','
     }
     // A Promise, a RegExp, a WeakMap: its name says more than {}.
-    if (!plain && keys.length === 0) this.out += JSON.stringify(`[${className(value, 'object')}]`)
-    else this.out += separator === '{' ? '{}' : '}'
+    if (!plain && keys.length === 0) this.write(JSON.stringify(`[${className(value, 'object')}]`))
+    else this.write(separator === '{' ? '{}' : '}')
   }
 
   /** The one and only read of a member. */
@@ -323,8 +336,8 @@ class Encoder {
 
   /** Every key comes through here too, so that this test of the size also ends a walk over fields. */
   quoted(text: string, depth: number): string {
-    if (text.length > this.maxBytes - this.out.length) {
-      this.out += JSON.stringify(replaceUnstorable(text.slice(0, 1000)))
+    if (text.length > this.maxBytes - this.length) {
+      this.write(JSON.stringify(replaceUnstorable(text.slice(0, 1000))))
       this.tooLarge()
     }
     if (!NEEDS_CARE.test(text)) return `"${text}"`
@@ -339,7 +352,7 @@ class Encoder {
   /** Refuses, or writes the substitute. */
   bad(depth: number, reason: string, substitute: string | null, options?: ErrorOptions): void {
     if (this.policy === 'refuse') throw this.refusal(depth, reason, options)
-    this.out += JSON.stringify(substitute)
+    this.write(JSON.stringify(substitute))
   }
 
   refusal(depth: number, reason: string, options?: ErrorOptions): Error {

@@ -15,28 +15,28 @@ const KEEP_KEY_MS = 24 * 3_600_000
 export interface NewJob {
   readonly kind: string
   /** What a worker subscribes to. Default: the kind. */
-  readonly queue?: string
+  readonly queue?: string | undefined
   /** Stored as JSON, exactly, or refused. */
   readonly input: unknown
   /** 0 first, 9 last. Default: 5. */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** Not before this long from now, by the database's clock. Default: 0. */
-  readonly delayMs?: number
+  readonly delayMs?: number | undefined
   /** Not before this moment. Wins over delayMs. */
-  readonly availableAt?: Date
+  readonly availableAt?: Date | undefined
   /** Default: 5. */
-  readonly maxAttempts?: number
-  readonly partitionKey?: string
+  readonly maxAttempts?: number | undefined
+  readonly partitionKey?: string | undefined
   /** One job per queue and key. */
-  readonly idempotencyKey?: string
+  readonly idempotencyKey?: string | undefined
   /** The key is kept at least this long after the job has finished. Default: 24 h. */
-  readonly keepKeyMs?: number
+  readonly keepKeyMs?: number | undefined
   /** Default: 1. */
-  readonly payloadVersion?: number
+  readonly payloadVersion?: number | undefined
   /** Not started by then: a dead letter. */
-  readonly expiresAt?: Date
-  readonly metadata?: Record<string, unknown>
-  readonly tags?: readonly string[]
+  readonly expiresAt?: Date | undefined
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
+  readonly tags?: readonly string[] | undefined
 }
 
 /** conflict: the key belongs to a job with another input; that job is unchanged and nothing was enqueued. */
