@@ -204,7 +204,7 @@ export class Leasehold {
 }
 
 function saysInputOnly(job: object): boolean {
-  return job !== null && typeof job === 'object' && Object.keys(job).length === 1 && 'input' in job
+  return job !== null && typeof job === 'object' && Object.keys(job).length === 1 && Object.hasOwn(job, 'input')
 }
 
 function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Input>): NewJob {

@@ -199,11 +199,6 @@ class Encoder {
     this.length += piece.length
   }
 
-  /** Takes back what was written since there were so many pieces. */
-  takeBack(pieces: number): void {
-    for (const piece of this.pieces.splice(pieces)) this.length -= piece.length
-  }
-
   value(value: unknown, depth: number, afterToJSON = false): void {
     if (typeof value === 'string') {
       this.write(this.quoted(value, depth))
@@ -227,7 +222,7 @@ class Encoder {
   }
 
   object(value: object, depth: number, afterToJSON: boolean): void {
-    const before = this.pieces.length
+    const before = { pieces: this.pieces.length, length: this.length }
     try {
       const ancestor = this.ancestors.indexOf(value)
       if (ancestor >= 0 && ancestor < depth) {
@@ -241,7 +236,8 @@ class Encoder {
     } catch (thrown) {
       // A trap or a toJSON threw, or the stack ran out: what was written of this object is taken back.
       if (this.stop !== undefined) throw this.stop
-      this.takeBack(before)
+      this.pieces.length = before.pieces
+      this.length = before.length
       this.bad(depth, `reading it threw: ${safeText(thrown, 200)}`, '[unreadable]', { cause: thrown })
     }
   }

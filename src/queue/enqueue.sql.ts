@@ -27,7 +27,7 @@ from added`
 export const ENQUEUE_ALIKE = `-- job.enqueue_alike
 insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, queue, kind, payload)
 select leasehold.clock() + $7::float8 * interval '1 ms', leasehold.clock(), $5, $4, i.bucket, $1, $2, i.payload
-from rows from (jsonb_array_elements($3::jsonb), unnest((select $6::smallint[]))) as i (payload, bucket)
+from rows from (jsonb_array_elements($3::text::jsonb), unnest((select $6::smallint[]))) as i (payload, bucket)
 returning id, (select leasehold.wake(case when $7::float8 <= 0 then array[$1::text] else '{}' end))`
 
 // The unique index decides between racing enqueues: the second waits for the first transaction to end. DO NOTHING locks

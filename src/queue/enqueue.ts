@@ -8,8 +8,8 @@ import type { JobId } from './job.ts'
 import { numericArray } from './parameters.ts'
 
 export const MAX_BATCH = 10_000
-/** As jsonb it may take six times the room, and 256 MiB is the most that one can hold. */
-const MAX_CHARS_IN_ONE_JSON = 2 ** 24
+/** It is read whole, and a server's memory is not ours. Larger ones are read one by one. */
+const MAX_CHARS_IN_ONE_JSON = 2 ** 22
 const KEEP_KEY_MS = 24 * 3_600_000
 
 export interface NewJob {

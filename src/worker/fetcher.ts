@@ -39,6 +39,8 @@ export interface FetcherOptions {
   readonly leases: Leases
   /** Claim one batch and no more. */
   readonly once: boolean
+  /** False while jobs that are claimed could not be started soon, because outcomes are not recorded. */
+  takesMore(): boolean
   /** Jobs were claimed. `sentAt` is when the claim was sent, or earlier. */
   onClaimed(claimId: ReturnType<typeof newClaimId>, sentAt: number, jobs: readonly ClaimedJob[]): void
   /** There was nothing to claim, and nothing is held. */
@@ -57,7 +59,7 @@ export class Fetcher {
   #empty = false
   #fullSince: number | undefined
   #busyUntil = Number.NEGATIVE_INFINITY
-  #claimedSome = false
+  #claimed = 0
 
   constructor(options: FetcherOptions) {
     this.#options = options
@@ -84,8 +86,9 @@ export class Fetcher {
 
   /** A job is done with, so there may be room. */
   slotsFreed(): void {
-    const { slots } = this.#options
-    if (slots.held === 0 || (this.#desk.for === 'everyone' && !this.#empty && slots.wantsMore())) this.#loop.nudge()
+    const { slots, takesMore } = this.#options
+    const wants = () => this.#desk.for === 'everyone' && !this.#empty && slots.wantsMore() && takesMore()
+    if (slots.held === 0 || wants()) this.#loop.nudge()
   }
 
   /** Suspects wait to be claimed. */
@@ -97,13 +100,13 @@ export class Fetcher {
 
   async #tick(): Promise<number> {
     const { slots, once } = this.#options
-    if (once && this.#claimedSome) {
+    if (once && this.#claimed > 0) {
       if (slots.held === 0) this.#options.onEmpty()
       return Number.POSITIVE_INFINITY
     }
     if (this.#desk.for === 'suspects') return this.#suspects(this.#desk)
     this.#empty = false
-    let room = slots.room()
+    let room = this.#options.takesMore() ? slots.room() : undefined
     if (room === undefined) return Number.POSITIVE_INFINITY
     let last = await this.#claim(room)
     for (room = slots.room(room); last.full && room !== undefined; room = slots.room(room))
@@ -121,31 +124,34 @@ export class Fetcher {
       this.#marks.lookFromStart()
       return 0
     }
-    this.#empty = true
+    // Of a kind that was not asked for there may be more, as soon as one of its jobs has ended.
+    this.#empty = last.everyKind
     if (slots.held === 0 && last.fromStart) this.#options.onEmpty()
     const pollMs = this.#options.pollMs * (0.75 + 0.5 * Math.random())
     // A wake-up that came too soon after a look for another is not forgotten until the next poll.
     return last.fromStart ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
   }
 
-  async #claim(room: Room): Promise<{ full: boolean; fromStart: boolean; queues: string[] }> {
-    const { lane, worker, leaseMs, slots, leases, onClaimed } = this.#options
+  async #claim(room: Room): Promise<{ full: boolean; fromStart: boolean; everyKind: boolean; queues: string[] }> {
+    const { lane, worker, leaseMs, slots, leases, once, concurrency, onClaimed } = this.#options
+    const limit = once ? Math.min(room.limit, concurrency - this.#claimed) : room.limit
     const { spots, fromStart } = this.#marks.next()
     const claimId = newClaimId()
     const sentAt = monotonicMs()
     const here = spots.filter(({ queue }) => room.queues.includes(queue))
-    const request = { claimId, worker, kinds: room.kinds, limit: room.limit, leaseMs }
+    const request = { claimId, worker, kinds: room.kinds, limit, leaseMs }
     const jobs = await claim(lane, request, here).catch((error) => {
       if (maybeSent(error)) leases.lostReply(claimId)
       throw error
     })
     const tookMs = monotonicMs() - sentAt
     slots.noteRoundTrip(tookMs)
-    this.#marks.learn({ fromStart, jobs, limit: room.limit, tookMs })
-    if (jobs.length > 0) this.#claimedSome = true
+    this.#marks.learn({ fromStart, jobs, limit, tookMs })
+    this.#claimed += jobs.length
     if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
     const queues = [...new Set(jobs.map(({ queue }) => queue))]
-    return { full: jobs.length === room.limit, fromStart, queues }
+    const everyKind = room.kinds.length === this.#options.kinds.length
+    return { full: jobs.length === limit && !(once && this.#claimed >= concurrency), fromStart, everyKind, queues }
   }
 
   async #suspects(desk: Extract<Desk, { for: 'suspects' }>): Promise<number> {
@@ -164,7 +170,7 @@ export class Fetcher {
       if (maybeSent(error)) leases.lostReply(claimId)
       throw error
     })
-    if (jobs.length > 0) this.#claimedSome = true
+    this.#claimed += jobs.length
     if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
     if (jobs.length === 0 || !alone) return this.#backToEveryone()
     desk.working = true

@@ -25,6 +25,8 @@ const BATCH_BYTES = 2 ** 22
 /** What an error may come to, roughly; it is rendered when it is sent. */
 const ERROR_BYTES = 8_192
 const BUSY_AGAIN_MS = 10
+/** Results on their way at most, roughly: a database slower than the handlers must not fill the memory. */
+const BYTES_AT_MOST = 2 ** 26
 
 type WithoutLease<Item> = Item extends Lease ? Omit<Item, keyof Lease> : never
 
@@ -50,26 +52,35 @@ export interface Report {
   known: Known | undefined
 }
 
+export interface OutcomeEvents {
+  known(report: Report, known: Known): void
+  /** The database takes outcomes again. */
+  recovered(): void
+  problem(error: unknown): void
+}
+
 export class Outcomes {
   readonly #lane: Lane
   readonly #worker: Worker
-  readonly #onKnown: (report: Report, known: Known) => void
+  readonly #most: number
+  readonly #events: OutcomeEvents
   readonly #loop: Loop
   #queue: Report[] = []
-  #oneByOne = false
+  #bytes = 0
+  /** So many are sent alone before batches are tried again. */
+  #oneByOne = 0
   #failing = false
+  /** The last batch was not recorded altogether. */
+  #sticking = false
   #idle: (() => void)[] = []
 
-  constructor(
-    lane: Lane,
-    worker: Worker,
-    onKnown: (report: Report, known: Known) => void,
-    onProblem: (error: unknown) => void,
-  ) {
+  /** `most`: with this many on their way, more jobs should not be started. */
+  constructor(lane: Lane, worker: Worker, most: number, events: OutcomeEvents) {
     this.#lane = lane
     this.#worker = worker
-    this.#onKnown = onKnown
-    this.#loop = new Loop(() => this.#flush(), onProblem)
+    this.#most = most
+    this.#events = events
+    this.#loop = new Loop(() => this.#flush(), events.problem)
   }
 
   start(): void {
@@ -80,17 +91,22 @@ export class Outcomes {
     return this.#loop.stop()
   }
 
-  /** True while the database does not take outcomes: no job should be started that cannot be reported. */
-  get failing(): boolean {
-    return this.#failing
+  /**
+   * Whether another job may be started. Not while the database takes no outcomes; and not while too many are on their way:
+   * were this process to die, their jobs would run again.
+   */
+  get takeMore(): boolean {
+    return !this.#failing && this.#queue.length < this.#most && this.#bytes < BYTES_AT_MOST
   }
 
-  get length(): number {
-    return this.#queue.length
+  /** What is claimed now could not be started soon: others should have it. */
+  get areStuck(): boolean {
+    return this.#failing || (this.#sticking && !this.takeMore)
   }
 
   add(job: HeldJob, outcome: Outcome): void {
     const { outcome: rendered, bytes } = render(outcome)
+    this.#bytes += bytes
     this.#queue.push({
       job,
       outcome: rendered,
@@ -110,33 +126,39 @@ export class Outcomes {
   async #flush(): Promise<number> {
     // Handlers that end in the same turn are reported together.
     await setImmediate()
-    const batch = this.#queue.slice(0, this.#oneByOne ? 1 : this.#batchSize())
+    const batch = this.#queue.slice(0, this.#oneByOne > 0 ? 1 : this.#batchSize())
     if (batch.length === 0) return Number.POSITIVE_INFINITY
     try {
       await this.#send(batch)
-      // Before anybody is told: what waited for this is started then.
-      this.#failing = false
-      const open = batch.filter(({ known }) => known === undefined)
-      // What is busy goes to the end, so that those behind it are sent.
-      this.#queue.splice(0, batch.length)
-      this.#queue.push(...open)
-      for (const report of batch) if (report.known !== undefined) this.#onKnown(report, report.known)
-      if (this.#queue.length === 0) {
-        this.#oneByOne = false
-        for (const resolve of this.#idle.splice(0)) resolve()
-      }
-      return open.length === batch.length ? BUSY_AGAIN_MS : 0
     } catch (error) {
       for (const report of batch) {
         report.uncertain = true
         report.known = undefined
       }
+      this.#sticking = true
       this.#failing = !isAboutTheData(error)
       if (this.#failing) throw error
-      if (this.#oneByOne) this.#replace(batch[0]!, error)
-      this.#oneByOne = true
+      if (batch.length > 1) this.#oneByOne = batch.length
+      else this.#replace(batch[0]!, error)
       return 0
     }
+    if (this.#oneByOne > 0) this.#oneByOne--
+    const hadFailed = this.#failing
+    this.#failing = false
+    const open = batch.filter(({ known }) => known === undefined)
+    this.#sticking = open.length > 0
+    // What is busy goes to the end, so that those behind it are sent.
+    this.#queue.splice(0, batch.length)
+    this.#queue.push(...open)
+    for (const report of batch) if (report.known !== undefined) this.#tell(report, report.known)
+    if (hadFailed) this.#events.recovered()
+    return open.length === batch.length ? BUSY_AGAIN_MS : 0
+  }
+
+  #tell(report: Report, known: Known): void {
+    this.#bytes -= report.bytes
+    this.#events.known(report, known)
+    if (this.#queue.length === 0) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   #batchSize(): number {
@@ -194,7 +216,7 @@ export class Outcomes {
   #replace(report: Report, error: unknown): void {
     if (report.replaced) {
       this.#queue.shift()
-      this.#onKnown(report, 'unrecordable')
+      this.#tell(report, 'unrecordable')
       return
     }
     const { message } = describeError(error)

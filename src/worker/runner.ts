@@ -55,12 +55,11 @@ export class Runner {
     const { worker, events, leaseMs, outcomeLane, leaseLane } = options
     this.#options = options
     this.#slots = options.slots
-    this.#outcomes = new Outcomes(
-      outcomeLane,
-      worker,
-      (report, known) => this.#known(report, known),
-      (error) => events.problem('recording outcomes', error),
-    )
+    this.#outcomes = new Outcomes(outcomeLane, worker, options.slots.most, {
+      known: (report, known) => this.#known(report, known),
+      recovered: () => this.#roomAgain(),
+      problem: (error) => events.problem('recording outcomes', error),
+    })
     this.leases = new Leases(leaseLane, worker, leaseMs, {
       lost: (job) => this.#lost(job),
       cancel: (job) => this.#cancel(job),
@@ -124,15 +123,19 @@ export class Runner {
     this.#patience.stop()
   }
 
-  /** Nothing while too many outcomes are on their way: were this process to die, their jobs would run again. */
+  /** Whether what is claimed now could be started soon. */
+  get takesMore(): boolean {
+    return !this.#outcomes.areStuck
+  }
+
   #startMore(): void {
-    while (!this.#closed && !this.#outcomes.failing && this.#outcomes.length < this.#slots.most) {
+    while (!this.#closed && this.#outcomes.takeMore) {
       if (monotonicMs() >= this.#turnEnds) return this.#startNextTurn()
       const job = this.#slots.start()
       if (job === undefined) return
       // Claimed, and then this process stood still: it must not start what somebody else may have by now.
-      if (!job.leaseIsOurs) this.#end(job, { verb: 'release' })
-      else this.#start(job)
+      if (job.leaseIsOurs) this.#start(job)
+      else this.#report(job, { verb: 'release' })
     }
   }
 
@@ -162,9 +165,17 @@ export class Runner {
     if (job.state !== 'running') return
     this.#limits.forget(job)
     this.#patience.forget(job)
+    this.#report(job, outcome)
+    if (this.#slots.running === 0) this.#noneRuns?.()
+    this.#roomAgain()
+  }
+
+  #report(job: HeldJob, outcome: Outcome): void {
     this.#slots.ran(job)
     this.#outcomes.add(job, outcome)
-    if (this.#slots.running === 0) this.#noneRuns?.()
+  }
+
+  #roomAgain(): void {
     this.#startMore()
     this.#options.onFreed()
   }
@@ -173,8 +184,7 @@ export class Runner {
     this.#slots.release(report.job)
     this.leases.done(report.job, known !== 'unrecordable')
     tellOutcome(this.#options.events, this.tally, report, known)
-    this.#options.onFreed()
-    this.#startMore()
+    this.#roomAgain()
   }
 
   #handBack(job: HeldJob): void {

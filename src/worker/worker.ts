@@ -232,6 +232,7 @@ export class Worker {
       slots: this.#slots,
       leases: this.#runner.leases,
       once: this.#until === 'once',
+      takesMore: () => this.#runner.takesMore,
       onClaimed: (claimId, sentAt, jobs) => {
         this.#lookedForSuspects = this.#until === 'once'
         this.#runner.claimed(claimId, sentAt, jobs)
