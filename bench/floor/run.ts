@@ -1,6 +1,6 @@
 /**
- * The floor: the raw statements in a loop with no runtime around them, design against design. Nothing built on top can be
- * faster than this, and a change of a statement, an index or a column shows here first.
+ * The floor: the raw statements in a loop with no runtime around them, design against design. A change of a statement, an
+ * index or a column shows here first. What a runtime adds on top shows in `npm run bench`.
  *
  * How to read it. "db µs" and "node µs" are processor time per job, as the operating system counts it: of the sessions
  * that did the work, and of this process. They are the figures to compare, since jobs/s also depends on what else the
