@@ -68,10 +68,17 @@ export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<Enqu
   const encoded = jobs.map(encode)
   if (encoded.length === 0) return []
   if (encoded.some((job) => job.key !== null)) return enqueueKeyed(lane, encoded)
-  const rows = await (areAlike(encoded)
-    ? lane.run(ENQUEUE_ALIKE, commonColumns(encoded))
-    : lane.run(ENQUEUE, columns(encoded)))
-  return rows.map(([id]) => ({ jobId: id as JobId, outcome: 'created' }))
+  const ids = areAlike(encoded) ? await enqueueAlike(lane, encoded) : await enqueueAny(lane, encoded)
+  return ids.map((id) => ({ jobId: id as JobId, outcome: 'created' }))
+}
+
+async function enqueueAlike(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+  const [row] = await lane.run(ENQUEUE_ALIKE, commonColumns(jobs))
+  return row![0]!.slice(1, -1).split(',')
+}
+
+async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+  return (await lane.run(ENQUEUE, columns(jobs))).map(([id]) => id!)
 }
 
 async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<Enqueued[]> {

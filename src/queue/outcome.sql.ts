@@ -37,6 +37,28 @@ select asked, generation, coalesce((
 ), false)
 from looked where id is null`
 
+// The same for jobs that leave no trace: nothing of the row but its key is looked at, and nothing is written elsewhere. One
+// that has an idempotency key is kept as long as the key, so it comes back as keyed, untouched, for COMPLETE.
+//   $1 ids  $2 generations
+export const COMPLETE_AND_FORGET = `-- job.complete_and_forget
+with looked as materialized (
+  select i.id as asked, i.generation, j.id, j.keyed
+  from unnest((select $1::bigint[]), (select $2::bigint[])) as i (id, generation)
+  left join lateral (
+    select job.id, job.idempotency_key is not null as keyed from leasehold.job
+    where job.id = i.id and job.lease_generation = i.generation and job.claim_id is not null
+    limit 1
+    for update skip locked
+  ) j on true
+), ended as (
+  delete from leasehold.job where id = any (array(select id from looked where not keyed))
+)
+select asked, generation, coalesce((
+  select true from leasehold.job j
+  where j.id = asked and j.lease_generation = looked.generation and j.claim_id is not null
+), false), keyed
+from looked where id is null or keyed`
+
 // Every outcome but success, one item each:
 //   fail     spends the attempt; pending again after the delay, or a dead letter when attempts are used up
 //   bury     a dead letter now, for the reason given

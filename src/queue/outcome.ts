@@ -4,7 +4,16 @@ import { InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { describeError, encodeSafely } from '../core/storable.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease, Worker } from './job.ts'
-import { BE_IN_A_TRANSACTION, CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
+import {
+  BE_IN_A_TRANSACTION,
+  CANCEL_REQUESTS,
+  COMPLETE,
+  COMPLETE_AND_FORGET,
+  HOLD,
+  PROGRESS,
+  RECORDED,
+  SETTLE,
+} from './outcome.sql.ts'
 import { checkId, idArray, numericArray } from './parameters.ts'
 
 /** How long a finished job is kept when nobody says otherwise; the default of leasehold.archive.forget_at, too. */
@@ -27,13 +36,23 @@ export interface NotWritten {
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
 export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const { first, repeated } = onePerLease(items)
-  const rows = await lane.run(COMPLETE, [
-    ...fences(first),
-    first.map((item) => item.resultJson ?? (item.result === undefined ? null : encodeSafely(item.result))),
-    numericArray(first.map((item) => (item.keepMs === false ? 'null' : safeDelay(item.keepMs ?? KEEP_MS)))),
+  const forgotten = first.filter(({ keepMs }) => keepMs === false)
+  if (forgotten.length === 0) return notWritten(await completeAndKeep(lane, worker, first), repeated)
+  const rows = await lane.run(COMPLETE_AND_FORGET, fences(forgotten))
+  const isKeyed = new Set(rows.filter((row) => row[3] === 't').map(([id]) => id))
+  const left = first.filter(({ jobId, keepMs }) => keepMs !== false || isKeyed.has(jobId))
+  const others = rows.filter((row) => row[3] !== 't')
+  if (left.length > 0) others.push(...(await completeAndKeep(lane, worker, left)))
+  return notWritten(others, repeated)
+}
+
+function completeAndKeep(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<readonly Row[]> {
+  return lane.run(COMPLETE, [
+    ...fences(items),
+    items.map((item) => item.resultJson ?? (item.result === undefined ? null : encodeSafely(item.result))),
+    numericArray(items.map((item) => (item.keepMs === false ? 'null' : safeDelay(item.keepMs ?? KEEP_MS)))),
     worker.id,
   ])
-  return notWritten(rows, repeated)
 }
 
 /**

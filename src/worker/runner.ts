@@ -130,7 +130,10 @@ export class Runner {
 
   #startMore(): void {
     while (!this.#closed && this.#outcomes.takeMore) {
-      if (monotonicMs() >= this.#turnEnds) return this.#startNextTurn()
+      if (monotonicMs() >= this.#turnEnds) {
+        this.#startNextTurn()
+        return
+      }
       const job = this.#slots.start()
       if (job === undefined) return
       // Claimed, and then this process stood still: it must not start what somebody else may have by now.

@@ -78,6 +78,7 @@ export const HOT: Record<string, Hot> = {
   },
   RENEW: { sql: claimSql.RENEW, args: ['array[1, 2, 3]::bigint[]', WORKER, '30000'] },
   COMPLETE: { sql: outcomeSql.COMPLETE, args: [IDS, GENERATIONS, NULLS, repeated('1000', 'float8'), WORKER] },
+  COMPLETE_AND_FORGET: { sql: outcomeSql.COMPLETE_AND_FORGET, args: [IDS, GENERATIONS] },
   SETTLE: {
     sql: outcomeSql.SETTLE,
     args: [IDS, GENERATIONS, repeated("'fail'", 'text'), repeated('1', 'float8'), NULLS, NULLS, WORKER],

@@ -43,13 +43,15 @@ async function rowOf(jobId: string) {
   return rows
 }
 
-test('a stale complete changes nothing and is refused', async () => {
-  const { jobId, old, stale } = await takenOver('complete')
-  const before = await rowOf(jobId)
-  const answer = await complete(lane, old, [{ ...stale, result: 'mine' }])
-  assert.deepEqual(answer, { refused: [{ jobId, generation: 1 }], busy: [] })
-  assert.deepEqual(await rowOf(jobId), before)
-})
+for (const keepMs of [1_000, false] as const) {
+  test(`a stale complete changes nothing and is refused, ${keepMs === false ? 'not ' : ''}kept`, async () => {
+    const { jobId, old, stale } = await takenOver(`complete ${keepMs}`)
+    const before = await rowOf(jobId)
+    const answer = await complete(lane, old, [{ ...stale, result: 'mine', keepMs }])
+    assert.deepEqual(answer, { refused: [{ jobId, generation: 1 }], busy: [] })
+    assert.deepEqual(await rowOf(jobId), before)
+  })
+}
 
 test('without the generation in its where clause the completion would accept the stale worker', async () => {
   const { jobId, old, stale } = await takenOver('unfenced')

@@ -43,20 +43,6 @@ test('a completed job leaves the hot table and is the record of its attempt', as
   assert.match(day.rows[0].t, /archive_\d{8}$/)
 })
 
-test('a job that is not kept leaves nothing, unless its key must be remembered', async () => {
-  const plain = await claimed('not-kept')
-  const keyed = await claimed('not-kept', { idempotencyKey: 'k' })
-  await complete(lane, worker, [
-    { ...plain, keepMs: false },
-    { ...keyed, keepMs: false },
-  ])
-  const { rows } = await db.pool.query("select id from leasehold.jobs where queue = 'not-kept'")
-  assert.deepEqual(
-    rows.map((row) => row.id),
-    [keyed.jobId],
-  )
-})
-
 test('a completion in the caller’s transaction is done exactly when that transaction commits', async () => {
   const job = await claimed('within')
   await assert.rejects(
