@@ -7,7 +7,6 @@ import { percentile } from '../statistics.ts'
 
 /** BullMQ has no way into the caller's transaction, so it is not among them. */
 const TRANSACTIONAL: readonly ContenderName[] = ['leasehold', 'graphile-worker', 'pg-boss']
-const TRICKLE_ROUNDS = 2
 
 /** Begin, insert an order, enqueue in that same transaction, commit. `bare` is the transaction without the enqueue. */
 export async function singleScenario(bench: Bench): Promise<void> {
@@ -35,7 +34,6 @@ export async function idleScenario(bench: Bench): Promise<void> {
     bench,
     QUEUES.filter((queue) => queue !== 'leasehold-not-kept'),
   )
-  const rounds = Math.min(bench.sizes.rounds, TRICKLE_ROUNDS)
   const run = async (contender: ContenderName) => {
     const database = await freshDatabase(bench, contender)
     const options = { url: database.url, count: bench.sizes.trickle }
@@ -43,7 +41,7 @@ export async function idleScenario(bench: Bench): Promise<void> {
     await database.drop()
     return { result: milliseconds, said: said(milliseconds) }
   }
-  const runs = await interleaved(bench, 'idle', contenders, run, rounds)
+  const runs = await interleaved(bench, 'idle', contenders, run)
   for (const [contender, latencies] of runs) addLatencies(bench, 'idle', contender, latencies)
 }
 
