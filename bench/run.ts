@@ -12,7 +12,7 @@
  * handled once.
  */
 import { availableParallelism, cpus, totalmem } from 'node:os'
-import { parseArgs } from 'node:util'
+import { checkJobs, readOptions, runOrExplain, UsageError } from './arguments.ts'
 import { ratios } from './bars.ts'
 import { type Bench, FULL, QUICK, type Sizes, withProcess } from './bench.ts'
 import { CONTENDERS, type ContenderName } from './contenders/names.ts'
@@ -57,8 +57,6 @@ const USAGE = `Usage: npm run bench -- [options]
   --write-docs        put the tables and the chart into docs/benchmarks.md and docs/benchmarks.svg.
   --json              one line of JSON, the last of the output.`
 
-class UsageError extends Error {}
-
 interface Arguments {
   readonly names: readonly string[]
   readonly contenders: readonly ContenderName[]
@@ -77,8 +75,7 @@ function readArguments(): Arguments {
   const contenders = CONTENDERS.filter((name) => contender === undefined || contender.includes(name))
   const sizes = quick ? QUICK : FULL
   if (n === undefined) return { names, contenders, sizes, quick, writeDocs, json }
-  const jobs = Number(n)
-  if (!Number.isInteger(jobs) || jobs < 1_000 || jobs > 1_000_000) throw new UsageError('--n takes 1000 to 1000000.')
+  const jobs = checkJobs(n)
   return { names, contenders, sizes: resized(sizes, jobs), quick, writeDocs, json }
 }
 
@@ -89,19 +86,14 @@ function resized(sizes: Sizes, jobs: number): Sizes {
 
 function parsed() {
   const flag = { type: 'boolean', default: false } as const
-  const options = {
+  return readOptions({
     scenario: { type: 'string', multiple: true },
     contender: { type: 'string', multiple: true },
     n: { type: 'string' },
     quick: flag,
     'write-docs': flag,
     json: flag,
-  } as const
-  try {
-    return parseArgs({ options }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  })
 }
 
 async function run({ names, contenders, sizes, quick, writeDocs, json }: Arguments): Promise<void> {
@@ -148,10 +140,4 @@ async function run({ names, contenders, sizes, quick, writeDocs, json }: Argumen
   if (json) console.log(JSON.stringify(report))
 }
 
-try {
-  await run(readArguments())
-} catch (error) {
-  const usage = error instanceof UsageError
-  console.error(usage ? `${error.message}\n${USAGE}` : error)
-  process.exitCode = usage ? 2 : 1
-}
+await runOrExplain(() => run(readArguments()), USAGE)

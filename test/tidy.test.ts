@@ -109,7 +109,7 @@ test('no test is skipped, focused or left to do, and nothing is left for later i
 
 test('files stay short enough to read', () => {
   const limits: Record<string, number> = {
-    'src/core/storable.ts': 396,
+    'src/core/storable.ts': 390,
     'test/core/storable.test.ts': 425,
   }
   for (const path of everything.filter((file) => !file.endsWith('.generated.ts'))) {

@@ -13,8 +13,8 @@
  * every job was claimed once, completed once, and none was lost.
  */
 import { availableParallelism, loadavg } from 'node:os'
-import { parseArgs } from 'node:util'
 import type { PostgresVersion } from '../../tools/postgres.ts'
+import { checkJobs, readOptions, runOrExplain, UsageError } from '../arguments.ts'
 import { BenchServer } from '../server.ts'
 import { type Bench, FULL, QUICK, type Sizes } from './bench.ts'
 import { tables } from './report.ts'
@@ -46,8 +46,6 @@ const USAGE = `Usage: npm run bench:floor -- [options]
   --pg <version>     14 to 18. 18 unless given.
   --json             one line of JSON, the last of the output.`
 
-class UsageError extends Error {}
-
 interface Arguments {
   readonly names: readonly string[]
   readonly sizes: Sizes
@@ -64,25 +62,19 @@ function readArguments(): Arguments {
   if (version === undefined) throw new UsageError(`There is no --pg ${pg}.`)
   const sizes = quick ? QUICK : FULL
   if (n === undefined) return { names, sizes, version, quick, json }
-  const jobs = Number(n)
-  if (!Number.isInteger(jobs) || jobs < 1_000 || jobs > 1_000_000) throw new UsageError('--n takes 1000 to 1000000.')
+  const jobs = checkJobs(n)
   return { names, sizes: { ...sizes, jobs, hotShareJobs: jobs, melting: jobs, beside: jobs }, version, quick, json }
 }
 
 function parsed() {
   const flag = { type: 'boolean', default: false } as const
-  const options = {
+  return readOptions({
     scenario: { type: 'string', multiple: true },
     n: { type: 'string' },
     quick: flag,
     pg: { type: 'string', default: '18' },
     json: flag,
-  } as const
-  try {
-    return parseArgs({ options }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  })
 }
 
 async function run({ names, sizes, version, quick, json }: Arguments): Promise<void> {
@@ -106,10 +98,4 @@ async function run({ names, sizes, version, quick, json }: Arguments): Promise<v
   if (json) console.log(JSON.stringify({ ...machine, quick, seconds: seconds(), sizes, figures, ratios, bars }))
 }
 
-try {
-  await run(readArguments())
-} catch (error) {
-  const usage = error instanceof UsageError
-  console.error(usage ? `${error.message}\n${USAGE}` : error)
-  process.exitCode = usage ? 2 : 1
-}
+await runOrExplain(() => run(readArguments()), USAGE)

@@ -1,5 +1,6 @@
 import { types } from 'node:util'
 import { ValueNotStorableError } from './errors.ts'
+import { hasEnumerableSymbol, isPlain } from './plain.ts'
 
 // Two doors into a jsonb column. What a caller hands us is refused when it would not come back as it went in.
 // What happened to a job (its error, result, notes) is made safe instead: recording a failure must never fail.
@@ -374,21 +375,4 @@ class Encoder {
 
 function within(given: number | undefined, standard: number, ceiling: number): number {
   return given !== undefined && given >= 0 ? Math.min(given, ceiling) : standard
-}
-
-function isPlain(value: object, isArray: boolean): boolean {
-  const prototype = Object.getPrototypeOf(value)
-  if (!isArray) return prototype === null || isRootPrototype(prototype)
-  return prototype === Array.prototype || isRootPrototype(Object.getPrototypeOf(prototype))
-}
-
-/** Object.prototype, also that of another realm (a vm context, a test runner). */
-function isRootPrototype(prototype: object): boolean {
-  if (prototype === Object.prototype) return true
-  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf')
-}
-
-function hasEnumerableSymbol(value: object): boolean {
-  const symbols = Object.getOwnPropertySymbols(value)
-  return symbols.length > 0 && symbols.some((symbol) => Object.prototype.propertyIsEnumerable.call(value, symbol))
 }

@@ -4,17 +4,13 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { complete } from '../../src/queue/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueOne, newWorker } from '../support/queue.ts'
+import { claimedBy, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
 const worker = newWorker('host:1')
 
-async function claimed(queue: string, job = {}) {
-  await enqueueOne(lane, { queue, ...job })
-  const [taken] = await claimNext(lane, { queues: [queue], kinds: ['mail'], worker })
-  return taken!
-}
+const claimed = (queue: string, job = {}) => claimedBy(lane, worker, queue, job)
 
 test('a job that is not kept leaves nothing, unless its key must be remembered', async () => {
   const plain = await claimed('not-kept')

@@ -5,17 +5,13 @@ import { withTransaction } from '../../src/db/transaction.ts'
 import { cancel } from '../../src/queue/operator.ts'
 import { complete, completeWithin, progress, settle } from '../../src/queue/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
+import { claimedBy, claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
 const worker = newWorker('host:1')
 
-async function claimed(queue: string, job = {}) {
-  await enqueueOne(lane, { queue, ...job })
-  const [taken] = await claimNext(lane, { queues: [queue], kinds: ['mail'], worker })
-  return taken!
-}
+const claimed = (queue: string, job = {}) => claimedBy(lane, worker, queue, job)
 
 async function attemptsOf(jobId: string) {
   const { rows } = await db.pool.query(

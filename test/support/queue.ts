@@ -39,6 +39,18 @@ export async function claimNext(lane: Lane, options: ClaimOptions = {}): Promise
 }
 
 /** Completes, and sends again what was locked for a moment. */
+/** One job of a queue of its own, claimed. */
+export async function claimedBy(
+  lane: Lane,
+  worker: Worker,
+  queue: string,
+  job: Partial<NewJob> = {},
+): Promise<ClaimedJob> {
+  await enqueueOne(lane, { queue, ...job })
+  const [claimed] = await claimNext(lane, { queues: [queue], kinds: ['mail'], worker })
+  return claimed!
+}
+
 export async function completeAll(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const refused: NotWritten['refused'] = []
   let open = items
