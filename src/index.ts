@@ -1,7 +1,9 @@
 export type { Duration } from './core/duration.ts'
 export {
   CancelRequestedError,
+  ConcurrentModificationError,
   DeadlineError,
+  EffectUnknownError,
   type ErrorCode,
   type InputIssue,
   InvalidInputError,
@@ -9,10 +11,12 @@ export {
   JobNotFoundError,
   LeaseholdError,
   LeaseLostError,
+  LockTimeoutError,
   RolledBackError,
   SchemaError,
   StoppingError,
   TimedOutError,
+  TransactionConflictError,
   ValueNotStorableError,
 } from './core/errors.ts'
 export { type Kind, type KindOptions, kind } from './core/kind.ts'
@@ -22,7 +26,7 @@ export type { ErrorDescription } from './core/storable.ts'
 export type { ConnectionOptions } from './db/connection.ts'
 export type { Queryable } from './db/lane.ts'
 export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
-export { withTransaction } from './db/transaction.ts'
+export { type TransactionOptions, withTransaction } from './db/transaction.ts'
 export type { JobSnapshot, ListOptions } from './inspect/jobs.ts'
 export { type EnqueueOptions, type Finished, Leasehold, type ManyOptions, type RedriveFilter } from './leasehold.ts'
 export type { Enqueued } from './queue/enqueue.ts'

@@ -24,14 +24,15 @@ const sources = filesUnder('src')
 const tests = filesUnder('test')
 const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'examples')]
 
-test('imports point down: cli → inspect → features → worker → queue → db → core', () => {
+test('imports point down: cli → inspect → features → worker → effects → queue → db → core', () => {
   const layers = [
     'core',
     'db',
-    'queue',
-    'worker',
-    'effects',
+    'transitions',
     'guard',
+    'queue',
+    'effects',
+    'worker',
     'inbox',
     'outbox',
     'transports',

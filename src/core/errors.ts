@@ -1,15 +1,19 @@
 /** Every code a Leasehold error can carry. Codes are API and never change; the documentation is compared with this list. */
 export const ERROR_CODES = [
   'CANCEL_REQUESTED',
+  'CONCURRENT_MODIFICATION',
   'DEADLINE',
+  'EFFECT_UNKNOWN',
   'INVALID_INPUT',
   'INVALID_OPTION',
   'JOB_NOT_FOUND',
   'LEASE_LOST',
+  'LOCK_TIMEOUT',
   'ROLLED_BACK',
   'SCHEMA',
   'STOPPING',
   'TIMED_OUT',
+  'TRANSACTION_CONFLICT',
   'VALUE_NOT_STORABLE',
 ] as const
 
@@ -22,6 +26,33 @@ export abstract class LeaseholdError extends Error {
   abstract override readonly name: string
 }
 
+/**
+ * Thrown by a guard when what was evaluated has changed since. Nothing was changed. Not a failure: the writer who came
+ * first has won, and the next evaluation will see what it wrote.
+ */
+export class ConcurrentModificationError extends LeaseholdError {
+  readonly code = 'CONCURRENT_MODIFICATION'
+  override readonly name = 'ConcurrentModificationError'
+  readonly site: string
+  readonly seen: readonly string[]
+  readonly found: readonly string[]
+
+  constructor(site: string, seen: readonly string[], found: readonly string[]) {
+    super(
+      `${site}: the evaluation saw ${few(seen)}, but now there is ${few(found)}. Nothing was written; ` +
+        'evaluate again, or leave it to whoever was first.',
+    )
+    this.site = site
+    this.seen = seen
+    this.found = found
+  }
+}
+
+function few(ids: readonly string[]): string {
+  if (ids.length === 0) return 'nothing'
+  return ids.length <= 5 ? ids.join(', ') : `${ids.slice(0, 5).join(', ')} and ${ids.length - 5} more`
+}
+
 /** Thrown when the server did not answer in time. Whether it did what was asked is not known. */
 export class DeadlineError extends LeaseholdError {
   readonly code = 'DEADLINE'
@@ -29,6 +60,27 @@ export class DeadlineError extends LeaseholdError {
 
   constructor(what: string, ms: number) {
     super(`${what} did not end within ${ms} ms.`)
+  }
+}
+
+/**
+ * Thrown when an earlier attempt began an effect and its end was never recorded: it may have happened or not. The effect
+ * was not begun again, and the job becomes a dead letter for a person to decide.
+ */
+export class EffectUnknownError extends LeaseholdError {
+  readonly code = 'EFFECT_UNKNOWN'
+  override readonly name = 'EffectUnknownError'
+  readonly jobId: string
+  readonly effect: string
+
+  constructor(jobId: string, effect: string, since: string, options?: ErrorOptions) {
+    super(
+      `The effect ${JSON.stringify(effect)} of job ${jobId} was begun at ${since}, and nobody knows whether it happened. ` +
+        'Find out, say so with settleEffect(), then redrive the job.',
+      options,
+    )
+    this.jobId = jobId
+    this.effect = effect
   }
 }
 
@@ -89,6 +141,16 @@ export class LeaseLostError extends LeaseholdError {
     )
     this.jobId = lease.jobId
     this.generation = lease.generation
+  }
+}
+
+/** Thrown when a lock was not to be had in time. Nothing was changed. */
+export class LockTimeoutError extends LeaseholdError {
+  readonly code = 'LOCK_TIMEOUT'
+  override readonly name = 'LockTimeoutError'
+
+  constructor(what: string, ms: number, options?: ErrorOptions) {
+    super(`${what} was locked by somebody else for longer than ${ms} ms. Nothing was changed.`, options)
   }
 }
 
@@ -153,5 +215,18 @@ export class TimedOutError extends LeaseholdError {
 
   constructor(what: string, ms: number) {
     super(`${what} took longer than ${ms} ms.`)
+  }
+}
+
+/**
+ * Thrown when Postgres gave up a transaction in favour of another: it could not be serialized (40001), or was the victim of
+ * a deadlock (40P01). Nothing was changed. Run the whole transaction again; withTransaction does so when asked to.
+ */
+export class TransactionConflictError extends LeaseholdError {
+  readonly code = 'TRANSACTION_CONFLICT'
+  override readonly name = 'TransactionConflictError'
+
+  constructor(options?: ErrorOptions) {
+    super('Postgres gave up this transaction in favour of another one. Nothing was changed. Run it again.', options)
   }
 }

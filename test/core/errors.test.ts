@@ -7,15 +7,19 @@ test('every error has its own code, its class as its name, and the codes are the
   const schema = new errors.SchemaError('no such schema', { cause: 'x' })
   const all = [
     new errors.CancelRequestedError('17'),
+    new errors.ConcurrentModificationError('incident', [], ['17']),
     new errors.DeadlineError('A statement', 10),
+    new errors.EffectUnknownError('17', 'charge', '2026-01-01'),
     new errors.InvalidInputError('mail', [{ path: 'to.0', message: 'expected a string' }]),
     new errors.InvalidOptionError('lease', 'it is negative'),
     new errors.JobNotFoundError('17'),
     lost,
+    new errors.LockTimeoutError('entity:7', 10),
     new errors.RolledBackError(),
     schema,
     new errors.StoppingError(),
     new errors.TimedOutError('The handler of mail', 10),
+    new errors.TransactionConflictError(),
     new errors.ValueNotStorableError('$', 'x'),
   ]
   assert.deepEqual(

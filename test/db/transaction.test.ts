@@ -39,3 +39,40 @@ test('a connection lost in the middle rejects, spares the process, and leaves th
     await pool.end()
   }
 })
+
+test('a transaction that was given up for another begins again, as often as it may', async () => {
+  await db.pool.query('create table counter (value int); insert into counter values (0)')
+  const add = (attempts: number) =>
+    withTransaction(
+      db.pool,
+      async (tx) => {
+        const { rows } = await tx.query('select value from counter')
+        await tx.query('update counter set value = $1', [rows[0].value + 1])
+      },
+      { isolation: 'repeatable read', attempts },
+    )
+  await Promise.all(Array.from({ length: 8 }, () => add(1_000)))
+  const { rows } = await db.pool.query('select value from counter')
+  assert.equal(rows[0].value, 8)
+
+  let begun = 0
+  const conflict = Object.assign(new Error('on purpose'), { code: '40P01' })
+  const failing = (attempts: number) =>
+    withTransaction(
+      db.pool,
+      async () => {
+        begun++
+        throw conflict
+      },
+      { attempts },
+    )
+  await assert.rejects(failing(3), conflict)
+  assert.equal(begun, 3)
+})
+
+test('an isolation level that does not exist is refused before anything is sent', async () => {
+  await assert.rejects(
+    withTransaction(db.pool, async () => {}, { isolation: 'read uncommitted' as never }),
+    { code: 'INVALID_OPTION' },
+  )
+})
