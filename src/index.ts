@@ -23,6 +23,7 @@ export { type Kind, type KindOptions, kind } from './core/kind.ts'
 export type { Log, LogEntry } from './core/log.ts'
 export { Cancel, Fatal, RetryAfter, Snooze } from './core/steering.ts'
 export type { ErrorDescription } from './core/storable.ts'
+export type { Chore } from './db/chore.ts'
 export type { ConnectionOptions } from './db/connection.ts'
 export type { Queryable } from './db/lane.ts'
 export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
@@ -32,6 +33,20 @@ export { type EnqueueOptions, type Finished, Leasehold, type ManyOptions, type R
 export type { Enqueued } from './queue/enqueue.ts'
 export type { JobId, Status } from './queue/job.ts'
 export type { CancelOutcome } from './queue/operator.ts'
+export type { Arrows, Names, Phases, StatusTableOptions } from './transitions/definition.ts'
+export type { Recovery } from './transitions/recovery.ts'
+export {
+  type Claimed,
+  type ClaimOutcome,
+  databaseNow,
+  type Outcome,
+  type RowClaim,
+  type RowId,
+  type StatusTable,
+  statusTable,
+  type Values,
+} from './transitions/status-table.ts'
+export type { Worked } from './transitions/work.ts'
 export type { AbortReason, DeadLetterReason, JobInfo, WorkerEvents } from './worker/events.ts'
 export { type HandleOptions, type Handler, handle } from './worker/handler.ts'
 export type { Job } from './worker/job.ts'

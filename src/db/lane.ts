@@ -34,7 +34,10 @@ export function renderSchema(sql: string, quotedSchema: string): string {
   return sql.replaceAll('leasehold.', `${quotedSchema}.`)
 }
 
-const asPrinted = { getTypeParser: () => (value: string) => value } as unknown as NonNullable<QueryArrayConfig['types']>
+/** The server's own text, whatever parsers the caller has set. */
+export const asPrinted = { getTypeParser: () => (value: string) => value } as unknown as NonNullable<
+  QueryArrayConfig['types']
+>
 
 /**
  * One schema reached through one connection or pool: the unit that no statement ever spans two of.

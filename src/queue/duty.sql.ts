@@ -20,3 +20,7 @@ with asked as materialized (
 select name, due,
   (select extract(epoch from next_at - leasehold.clock()) * 1000 from leasehold.duty where duty.name = asked.name)
 from asked`
+
+//   $1 names
+export const ADD_DUTIES = `-- duty.add
+insert into leasehold.duty (name) select unnest($1::text[]) on conflict do nothing`

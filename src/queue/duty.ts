@@ -1,19 +1,24 @@
 import type { Lane } from '../db/lane.ts'
-import { TAKE_DUTIES } from './duty.sql.ts'
+import { ADD_DUTIES, TAKE_DUTIES } from './duty.sql.ts'
 import { numericArray } from './parameters.ts'
 
 export const DUTIES = ['sweep', 'suspects', 'expire', 'prune', 'partitions'] as const
 export type Duty = (typeof DUTIES)[number]
 
+/** Makes duties known that no migration has. */
+export async function addDuties(lane: Lane, names: readonly string[]): Promise<void> {
+  await lane.run(ADD_DUTIES, [names])
+}
+
 /** The duties that fell to this caller, and how long it is until another may be due. */
-export async function takeDuties(
+export async function takeDuties<Name extends string>(
   lane: Lane,
-  everyMs: Readonly<Record<Duty, number>>,
-): Promise<{ taken: Duty[]; nextInMs: number }> {
-  const rows = await lane.run(TAKE_DUTIES, [DUTIES, numericArray(DUTIES.map((duty) => everyMs[duty]))])
-  const taken = rows.filter((row) => row[1] === 't').map((row) => row[0] as Duty)
+  everyMs: Readonly<Record<Name, number>>,
+): Promise<{ taken: Name[]; nextInMs: number }> {
+  const rows = await lane.run(TAKE_DUTIES, [Object.keys(everyMs), numericArray(Object.values<number>(everyMs))])
+  const taken = rows.filter((row) => row[1] === 't').map((row) => row[0] as Name)
   const waits = rows.map(([name, due, waitMs]) => {
-    const interval = everyMs[name as Duty]
+    const interval = everyMs[name as Name]
     // Somebody else has just taken it, or we have: an interval from now.
     return due === 't' || Number(waitMs) <= 0 ? interval : Number(waitMs)
   })

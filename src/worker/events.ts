@@ -35,6 +35,8 @@ export interface WorkerEvents {
   unknown: [job: JobInfo & { readonly tried: string }]
   /** Jobs of dead workers were returned by this worker's sweep. */
   recovered: [{ readonly jobs: number; readonly deadLetters: number }]
+  /** A chore was done by this worker. */
+  chore: [{ readonly name: string; readonly did: Readonly<Record<string, number>> }]
   /** How this worker hears of new work from now on. */
   wakeup: [{ readonly by: 'listen' | 'poll' }]
   /** The database could not be reached, or refused something. It is tried again. */

@@ -3,6 +3,8 @@ import { checkInteger, checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
+import type { Chore } from '../db/chore.ts'
+import { checkChores } from './chores.ts'
 
 export interface WorkerOptions {
   /** Handlers that run at a time. Default: 10. */
@@ -25,6 +27,8 @@ export interface WorkerOptions {
   readonly signals?: readonly NodeJS.Signals[]
   /** For people to know this worker by. Default: host:pid. */
   readonly label?: string
+  /** What else is to be done every so often, by one worker of all, such as the recovery of a statusTable. */
+  readonly chores?: readonly Chore[]
 }
 
 const KNOWN = [
@@ -38,6 +42,7 @@ const KNOWN = [
   'keepAttempts',
   'signals',
   'label',
+  'chores',
 ] as const
 
 export interface WorkerSettings {
@@ -51,6 +56,7 @@ export interface WorkerSettings {
   readonly keepAttemptsMs: number
   readonly signals: readonly NodeJS.Signals[]
   readonly label: string
+  readonly chores: readonly Chore[]
 }
 
 export function workerSettings(options: WorkerOptions = {}, usualSignals: readonly NodeJS.Signals[]): WorkerSettings {
@@ -68,5 +74,6 @@ export function workerSettings(options: WorkerOptions = {}, usualSignals: readon
     keepAttemptsMs: durationMs('worker.keepAttempts', options.keepAttempts ?? '7d'),
     signals,
     label: checkText('worker.label', options.label ?? `${hostname()}:${process.pid}`.slice(-200), 200),
+    chores: checkChores(options.chores ?? []),
   }
 }

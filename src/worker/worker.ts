@@ -3,7 +3,7 @@
  *
  *   listener ─► fetcher ──claims──► slots ──► runner: execute ──outcome──► outcomes ──known──► slots, leases
  *                                               leases: renew, lose, cancel
- *   housekeeper: sweep, expire, prune, partitions
+ *   housekeeper: sweep, expire, prune, partitions; chores: the user's own
  *
  * Four connections: claims and housekeeping, outcomes, leases, and the one that listens. Each part is a loop that reports
  * what goes wrong and tries again, so nothing the database does ends the process.
@@ -18,6 +18,7 @@ import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
+import { Chores } from './chores.ts'
 import { Events, type WorkerEvents } from './events.ts'
 import { Fetcher } from './fetcher.ts'
 import { type Handler, handlersByKind } from './handler.ts'
@@ -58,6 +59,7 @@ export class Worker {
   readonly #runner: Runner
   readonly #fetcher: Fetcher
   readonly #housekeeper: Housekeeper
+  readonly #chores: Chores
   readonly #listener: Listener | undefined
   readonly #hurry = new AbortController()
   #lookedForSuspects = false
@@ -91,6 +93,7 @@ export class Worker {
     const claims = this.#lane(STATEMENT_DEADLINE_MS)
     this.#fetcher = this.#makeFetcher(claims)
     this.#housekeeper = this.#makeHousekeeper(claims)
+    this.#chores = new Chores(connection.lane, connection.pool, this.#events, this.#settings.chores)
     const { listen } = connection
     if (listen !== undefined && until === 'stopped') this.#listener = this.#makeListener(claims, listen)
   }
@@ -189,6 +192,7 @@ export class Worker {
     await this.#housekeeper.prepare().catch((error) => this.#events.problem('making partitions', error))
     if (this.#until === 'stopped') this.#housekeeper.start()
     else await this.#housekeeper.tick().catch((error) => this.#events.problem('housekeeping', error))
+    if (this.#until === 'stopped') this.#chores.start()
     this.#fetcher.start()
     this.#listener?.start()
   }
@@ -196,7 +200,12 @@ export class Worker {
   async #stop(graceMs: number): Promise<void> {
     this.#events.tell('stopping')
     this.#runner.close()
-    const nothingNew = Promise.all([this.#fetcher.stop(), this.#housekeeper.stop(), this.#listener?.stop()])
+    const nothingNew = Promise.all([
+      this.#fetcher.stop(),
+      this.#housekeeper.stop(),
+      this.#chores.stop(),
+      this.#listener?.stop(),
+    ])
     await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
     this.#runner.abortAll()
     await this.#runner.untilNoneRuns(STOPPED_FOR_MS, this.#hurry.signal)

@@ -1,0 +1,93 @@
+// Statements on a table of the user's. The words in braces are put in once: names, quoted, and statuses, as literals. A
+// literal takes the type of its column, text or enum, and lets the planner see that a partial index fits. `{set}` is a list
+// of the user's own columns with their parameters, each with a comma in front.
+
+//   $1 id  $2 … the user's columns
+export const TRANSITION = `-- row.transition
+update {table} set {status} = {to}{set} where {id} = $1 and {status} = {from} returning true`
+
+//   $1 id  $2 token
+export const CLAIM = `-- row.claim
+update {table} set {status} = {claimed}, {claim_token} = $2, {claimed_at} = statement_timestamp()
+where {id} = $1 and {status} = {ready} returning true`
+
+//   $1 id  $2 token
+export const RENEW = `-- row.renew
+update {table} set {claimed_at} = statement_timestamp()
+where {id} = $1 and {claim_token} = $2 and {status} = {claimed} returning true`
+
+// The token stays, so that a holder whose reply was lost can ask.
+//   $1 id  $2 token  $3 … the user's columns
+export const COMMIT = `-- row.commit
+update {table} set {status} = {done}{set} where {id} = $1 and {claim_token} = $2 and {status} = {claimed} returning true`
+
+// What is counted is counted here, on the row as it is, not on what somebody read before. No attempt left: no next time.
+//   $1 id  $2 error  $3 attempts at most  $4 first backoff in ms  $5 longest
+export const FAIL = `-- row.fail
+update {table} set {status} = {failed}, {last_error} = $2, {attempt_count} = {attempt_count} + 1,
+  {retry_at} = case when {attempt_count} + 1 < $3::int then statement_timestamp()
+    + least($5::float8, $4::float8 * 2 ^ least({attempt_count}, 60)) * (0.75 + 0.25 * random()) * interval '1 ms' end
+where {id} = $1 and {status} = {ready} returning true`
+
+//   $1 … $5 as above  $6 token
+export const FAIL_CLAIM = `-- row.fail_claim
+update {table} set {status} = {failed}, {last_error} = $2, {attempt_count} = {attempt_count} + 1,
+  {retry_at} = case when {attempt_count} + 1 < $3::int then statement_timestamp()
+    + least($5::float8, $4::float8 * 2 ^ least({attempt_count}, 60)) * (0.75 + 0.25 * random()) * interval '1 ms' end
+where {id} = $1 and {claim_token} = $6 and {status} = {claimed} returning true`
+
+//   $1 id
+export const FIND = `-- row.find
+select {status} from {table} where {id} = $1`
+
+//   $1 id  $2 token
+export const FIND_CLAIM = `-- row.find_claim
+select {status}, coalesce({claim_token} = $2, false) from {table} where {id} = $1`
+
+// Holders that have not been heard of for too long. The row is looked at again under its lock: a holder that has just moved
+// its claim on keeps it. A row that somebody is changing this moment is left for the next time.
+//   $1 too old, in ms  $2 attempts at most  $3 error  $4 limit
+export const TAKE_BACK = `-- row.take_back
+update {table} set {status} = {ready}, {claim_token} = null, {claimed_at} = null, {last_error} = $3,
+  {attempt_count} = {attempt_count} + 1, {sent_at} = statement_timestamp()
+where {id} = any (array(
+  select {id} from {table}
+  where {status} = {claimed} and {claimed_at} < statement_timestamp() - $1::float8 * interval '1 ms'
+    and {attempt_count} + 1 < $2::int
+  order by {claimed_at} limit $4 for update skip locked
+)) and {status} = {claimed}
+returning {id}::text`
+
+// The same, with no attempt left: for a person to look at.
+//   $1 too old, in ms  $2 attempts at most  $3 error  $4 limit
+export const GIVE_UP = `-- row.give_up
+update {table} set {status} = {failed}, {claim_token} = null, {claimed_at} = null, {last_error} = $3,
+  {attempt_count} = {attempt_count} + 1, {retry_at} = null
+where {id} = any (array(
+  select {id} from {table}
+  where {status} = {claimed} and {claimed_at} < statement_timestamp() - $1::float8 * interval '1 ms'
+    and {attempt_count} + 1 >= $2::int
+  order by {claimed_at} limit $4 for update skip locked
+)) and {status} = {claimed}
+returning {id}::text`
+
+// Failed rows whose time has come.
+//   $1 limit
+export const REDRIVE = `-- row.redrive
+update {table} set {status} = {ready}, {retry_at} = null, {sent_at} = statement_timestamp()
+where {id} = any (array(
+  select {id} from {table} where {status} = {failed} and {retry_at} <= statement_timestamp()
+  order by {retry_at} limit $1 for update skip locked
+)) and {status} = {failed}
+returning {id}::text`
+
+// Rows that are ready, and of which nobody has been told for too long: the message was lost, or never sent.
+//   $1 too old, in ms  $2 limit
+export const RESEND = `-- row.resend
+update {table} set {sent_at} = statement_timestamp()
+where {id} = any (array(
+  select {id} from {table}
+  where {status} = {ready} and {sent_at} < statement_timestamp() - $1::float8 * interval '1 ms'
+  order by {sent_at} limit $2 for update skip locked
+)) and {status} = {ready}
+returning {id}::text`

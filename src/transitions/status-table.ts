@@ -1,0 +1,218 @@
+/**
+ * Transitions on a table of the user's, which needs none of ours: each is one UPDATE that names the status it leaves, so of
+ * all who try, one is told `applied` (decisions/0020).
+ */
+import { randomUUID } from 'node:crypto'
+import { effectKeyOf } from '../core/effect-key.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { describeError, safeText } from '../core/storable.ts'
+import type { Chore } from '../db/chore.ts'
+import { settlingConflicts } from '../db/conflict.ts'
+import { asPrinted, type Queryable, type Row } from '../db/lane.ts'
+import { type Arrows, Definition, type Sendable, type StatusTableOptions } from './definition.ts'
+import { type Recovery, recovery } from './recovery.ts'
+import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RENEW, TRANSITION } from './row.sql.ts'
+import { whatItNeeds } from './what-it-needs.ts'
+import { type Worked, workOnRow } from './work.ts'
+
+const ROUNDS = 10
+const MAX_ERROR_CHARS = 8_192
+
+export type RowId = string | number | bigint
+
+/** As a value to set: the moment of the statement, by the database's clock. */
+export const databaseNow: unique symbol = Symbol('databaseNow')
+
+/** applied: by this call. already handled: by another one, and the row has this status now. not found: not there, or not yet. */
+export type Outcome =
+  | { readonly outcome: 'applied' }
+  | { readonly outcome: 'already handled'; readonly status: string }
+  | { readonly outcome: 'not found' }
+
+/** lost: the row was taken back, and is somebody else's by now or will be. */
+export type ClaimOutcome =
+  | { readonly outcome: 'applied' }
+  | { readonly outcome: 'lost'; readonly status: string }
+  | { readonly outcome: 'not found' }
+
+/** What commit, fail and renew need to know. It can be stored and sent elsewhere. */
+export interface RowClaim {
+  readonly id: RowId
+  readonly token: string
+}
+
+export type Claimed =
+  | { readonly outcome: 'applied'; readonly claim: RowClaim }
+  | Exclude<Outcome, { outcome: 'applied' }>
+
+export type Values<Column extends string> = { readonly [C in Column]?: unknown }
+
+/** Declares a table of yours. Touches no database. */
+export function statusTable<
+  const A extends Arrows = { readonly pending: readonly ['completed'] },
+  const Column extends string = never,
+>(table: string, options: StatusTableOptions<A, Column> = {}): StatusTable<A, Column> {
+  return new StatusTable(new Definition(table, options))
+}
+
+/** `db` is a pool, a client or your open transaction, here and below. */
+export class StatusTable<A extends Arrows = Arrows, Column extends string = string> {
+  readonly #definition: Definition
+
+  constructor(definition: Definition) {
+    this.#definition = definition
+  }
+
+  /** One guarded UPDATE. `set` gives values to columns of yours; jsonb wants JSON text, databaseNow is the server's clock. */
+  async transition<From extends keyof A & string>(
+    db: Queryable,
+    id: RowId,
+    from: From,
+    to: A[From][number],
+    set: Values<Column> = {},
+  ): Promise<Outcome> {
+    const definition = this.#definition
+    definition.checkArrow(from, to)
+    const { list, values, key } = this.#assignments(set, 2)
+    const statement = definition.statement(`${from}→${to}:${key}`, TRANSITION, () => ({
+      ...definition.arrow(from, to),
+      set: list,
+    }))
+    return this.#apply(db, id, from, statement, [checkId(id), ...values])
+  }
+
+  /**
+   * First phase: the row is yours until you commit or fail, or are not heard of for `stuckAfter`. After a lost reply ask
+   * again with the same token, and you get the same claim.
+   */
+  async claim(db: Queryable, id: RowId, options: { readonly token?: string } = {}): Promise<Claimed> {
+    const { ready, claimed } = this.#definition.needPhases()
+    const token = options.token ?? randomUUID()
+    const claim = { id: checkId(id), token }
+    for (let round = 0; ; round++) {
+      const taken = await send(db, this.#definition.statement('claim', CLAIM), [id, token])
+      if (taken.length > 0) return { outcome: 'applied', claim }
+      const found = await this.#findClaim(db, claim)
+      if (found === undefined) return { outcome: 'not found' }
+      if (found.isOurs && found.status === claimed) return { outcome: 'applied', claim }
+      if (found.status !== ready || round === ROUNDS) return { outcome: 'already handled', status: found.status }
+    }
+  }
+
+  /** Second phase: done, if the claim is still yours. Can be asked again after a lost reply. */
+  async commit(db: Queryable, claim: RowClaim, set: Values<Column> = {}): Promise<ClaimOutcome> {
+    const { done } = this.#definition.needPhases()
+    const { list, values, key } = this.#assignments(set, 3)
+    const statement = this.#definition.statement(`commit:${key}`, COMMIT, () => ({ set: list }))
+    return this.#end(db, claim, done, statement, [checkId(claim.id), claim.token, ...values])
+  }
+
+  /**
+   * The attempt has failed: the error is kept, the attempt counted, and recovery tries the row again after the backoff, while
+   * attempts last. With an id instead of a claim: a row that was never claimed, in work of one phase.
+   */
+  fail(db: Queryable, claim: RowClaim, error: unknown): Promise<ClaimOutcome>
+  fail(db: Queryable, id: RowId, error: unknown): Promise<Outcome>
+  async fail(db: Queryable, which: RowClaim | RowId, error: unknown): Promise<ClaimOutcome | Outcome> {
+    const { ready, failed } = this.#definition.needPhases()
+    const { maxAttempts, backoff } = this.#definition
+    const said = [lastError(error), maxAttempts, backoff.firstMs, backoff.maxMs]
+    if (typeof which !== 'object') {
+      return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), [checkId(which), ...said])
+    }
+    const statement = this.#definition.statement('fail_claim', FAIL_CLAIM)
+    return this.#end(db, which, failed, statement, [checkId(which.id), ...said, which.token])
+  }
+
+  /** Still at it: the claim's time begins anew. */
+  async renew(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
+    const { claimed } = this.#definition.needPhases()
+    return this.#end(db, claim, claimed, this.#definition.statement('renew', RENEW), [checkId(claim.id), claim.token])
+  }
+
+  /**
+   * Both phases around an effect: claims, runs it with no connection held, renews meanwhile, and commits the columns that it
+   * returns. What it throws is recorded as a failure. `db` must be a pool: a transaction would be open all the while.
+   */
+  work(
+    db: Queryable,
+    id: RowId,
+    effect: (claim: RowClaim & { readonly signal: AbortSignal }) => Promise<Values<Column> | undefined>,
+  ): Promise<Worked> {
+    return workOnRow(this, db, id, effect, this.#definition.stuckAfterMs)
+  }
+
+  /** The same for each attempt on a row: what to give a provider as idempotency key, so that it acts once. */
+  effectKey(id: RowId, effect: string): string {
+    return effectKeyOf('row', this.#definition.table, String(checkId(id)), effect)
+  }
+
+  /** Takes back what is stuck and tries again what has failed: for a worker's `chores`, or a timer of your own. */
+  recovery(options: Recovery = {}): Chore {
+    this.#definition.needPhases()
+    return recovery(this.#definition, options)
+  }
+
+  /** The columns, constraints and indexes that all this needs, as SQL for your migration. */
+  sql(): string {
+    return whatItNeeds(this.#definition)
+  }
+
+  /** From a status that everyone can leave: who comes second is told what became of the row. */
+  async #apply(db: Queryable, id: RowId, from: string, update: Sendable, values: readonly unknown[]): Promise<Outcome> {
+    for (let round = 0; ; round++) {
+      if ((await send(db, update, values)).length > 0) return { outcome: 'applied' }
+      const [row] = await send(db, this.#definition.statement('find', FIND), [id])
+      if (row === undefined) return { outcome: 'not found' }
+      // It has come back in between, or has just been committed.
+      if (row[0] !== from || round === ROUNDS) return { outcome: 'already handled', status: row[0]! }
+    }
+  }
+
+  /** From a claim: nobody but its holder, once or again. */
+  async #end(
+    db: Queryable,
+    claim: RowClaim,
+    to: string,
+    update: Sendable,
+    values: readonly unknown[],
+  ): Promise<ClaimOutcome> {
+    if ((await send(db, update, values)).length > 0) return { outcome: 'applied' }
+    const found = await this.#findClaim(db, claim)
+    if (found === undefined) return { outcome: 'not found' }
+    return found.isOurs && found.status === to ? { outcome: 'applied' } : { outcome: 'lost', status: found.status }
+  }
+
+  async #findClaim(db: Queryable, { id, token }: RowClaim): Promise<{ status: string; isOurs: boolean } | undefined> {
+    const [row] = await send(db, this.#definition.statement('find_claim', FIND_CLAIM), [id, token])
+    return row === undefined ? undefined : { status: row[0]!, isOurs: row[1] === 't' }
+  }
+
+  #assignments(set: Values<Column>, from: number): { list: string; values: unknown[]; key: string } {
+    const values: unknown[] = []
+    let list = ''
+    for (const [column, value] of Object.entries(set)) {
+      if (value === undefined) continue
+      const isNow = value === databaseNow
+      list += `, ${this.#definition.column(column)} = ${isNow ? 'statement_timestamp()' : `$${from + values.length}`}`
+      if (!isNow) values.push(value)
+    }
+    return { list, values, key: list }
+  }
+}
+
+async function send(db: Queryable, statement: Sendable, values: readonly unknown[]): Promise<readonly Row[]> {
+  const query = { ...statement, values: values as unknown[], rowMode: 'array' as const, types: asPrinted }
+  return settlingConflicts(async () => (await db.query(query)).rows as unknown as Row[])
+}
+
+function checkId(id: RowId): RowId {
+  if (typeof id === 'bigint' || (typeof id === 'string' && id !== '') || Number.isSafeInteger(id)) return id
+  throw new InvalidOptionError('id', 'it must be a string, a whole number or a bigint')
+}
+
+/** What can be thrown can be stored. */
+function lastError(error: unknown): string {
+  const { name, message } = describeError(error)
+  return safeText(`${name}: ${message}`, MAX_ERROR_CHARS)
+}
