@@ -9,7 +9,6 @@
  * what goes wrong and tries again, so nothing the database does ends the process.
  */
 import { randomUUID } from 'node:crypto'
-import type pg from 'pg'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { SchemaError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
@@ -94,8 +93,7 @@ export class Worker {
     this.#fetcher = this.#makeFetcher(claims)
     this.#housekeeper = this.#makeHousekeeper(claims)
     this.#chores = new Chores(connection.lane, connection.pool, this.#events, this.#settings.chores)
-    const { listen } = connection
-    if (listen !== undefined && until === 'stopped') this.#listener = this.#makeListener(claims, listen)
+    if (until === 'stopped') this.#listener = this.#makeListener(claims)
   }
 
   /** What was recorded so far. */
@@ -266,13 +264,15 @@ export class Worker {
     })
   }
 
-  #makeListener(over: Lane, connection: pg.ClientConfig): Listener {
+  #makeListener(over: Lane): Listener | undefined {
+    const { listen: connection, prepare } = this.#connection
+    if (connection === undefined) return undefined
     const { queues } = this.#names()
     return new Listener({
       connection,
       deadlineMs: STATEMENT_DEADLINE_MS,
       over,
-      prepare: this.#connection.prepare,
+      prepare,
       onWork: (queue) => {
         if (queues.includes(queue)) this.#fetcher.wake()
       },
