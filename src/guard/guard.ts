@@ -78,7 +78,7 @@ export class WriteGuard {
     const reread = checkFunction('reread', guarded.reread)
     const write = checkFunction('write', guarded.write)
     const tx = guarded.tx === undefined ? undefined : checkTx(guarded.tx)
-    const guards = isGuarded(guarded.rollout ?? 100, site, keys)
+    const guards = isGuarded(site, keys, guarded.rollout)
 
     let refusal: ConcurrentModificationError | LockTimeoutError | undefined
     const work = async (within: ClientBase): Promise<T> => {

@@ -8,7 +8,7 @@ export type Rollout = number | (() => number)
  * Whether a write is guarded yet. Decided by a hash, so that two racers on one entity decide alike, and that a higher
  * percentage only adds to what a lower one had.
  */
-export function isGuarded(rollout: Rollout, site: string, sortedKeys: readonly string[]): boolean {
+export function isGuarded(site: string, sortedKeys: readonly string[], rollout: Rollout = 100): boolean {
   const percent = typeof rollout === 'function' ? rollout() : rollout
   if (typeof percent !== 'number' || !(percent >= 0 && percent <= 100)) {
     throw new InvalidOptionError('rollout', 'it must be a percentage from 0 to 100, or a function that returns one')
