@@ -4,13 +4,13 @@
  * The demo is their printer: a handler waits for its receipt to be printed before it sends it. So the demo decides how
  * long a receipt takes, and can hold a worker up in the middle of some, to kill or pause it there, without relying on luck.
  */
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
+import { Child } from './child.ts'
 import type { Claim, FromWorker, ToWorker } from './messages.ts'
 import { printMs } from './scale.ts'
 
-const PROGRAM = fileURLToPath(new URL('worker.ts', import.meta.url))
+const PROGRAM = new URL('worker.ts', import.meta.url)
 
 // Stops a process until the end of this shell's input, which comes when we say so or when we are gone: a process that is
 // stopped cannot notice the latter by itself, and would outlive us.
@@ -56,9 +56,7 @@ export class Crew {
 export class WorkerProcess {
   readonly name: string
   readonly ready: Promise<void>
-  readonly #child: ChildProcess
-  readonly #closed: Promise<unknown>
-  #mayEnd = false
+  readonly #child: Child<FromWorker, ToWorker>
   #pause: ChildProcess | undefined
   /** What waits for the printer while this worker is held up. */
   #heldUp: Claim[] | undefined
@@ -67,24 +65,16 @@ export class WorkerProcess {
 
   constructor(name: string, { url, mode, onLost }: CrewOptions) {
     this.name = name
-    this.#child = fork(PROGRAM, [name, mode], {
-      execArgv: ['--import', import.meta.resolve('tsx')],
-      env: { ...process.env, DATABASE_URL: url },
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-    })
-    let complaints = ''
-    this.#child.stderr?.setEncoding('utf8').on('data', (text) => {
-      complaints += text
-    })
-    this.#child.on('error', () => {}) // Such as a message to a process that is gone: 'close' tells of that, too.
-    this.#closed = once(this.#child, 'close').then(([code, signal]) => {
-      if (!this.#mayEnd) onLost(new Error(`${name} ended by itself (${signal ?? code}). ${complaints}`))
-    })
+    let isReady = () => {}
     this.ready = new Promise((resolve) => {
-      this.#child.on('message', (message: FromWorker) => {
-        if (message.type === 'ready') resolve()
-        else this.#hear(message)
-      })
+      isReady = resolve
+    })
+    this.#child = new Child(name, {
+      program: PROGRAM,
+      args: [mode],
+      env: { DATABASE_URL: url },
+      hear: (message) => (message.type === 'ready' ? isReady() : this.#hear(message)),
+      onLost,
     })
   }
 
@@ -117,10 +107,9 @@ export class WorkerProcess {
   }
 
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-    this.#mayEnd = true
-    this.#child.kill(signal)
+    const ended = this.#child.end(signal)
     await this.#endPause()
-    await this.#closed
+    await ended
   }
 
   #hear(message: Exclude<FromWorker, { type: 'ready' }>): void {
@@ -135,8 +124,7 @@ export class WorkerProcess {
   }
 
   #print({ orderId, generation }: Claim): void {
-    const printed: ToWorker = { type: 'printed', orderId, generation }
-    if (this.#child.connected) this.#child.send(printed)
+    this.#child.send({ type: 'printed', orderId, generation })
   }
 
   async #endPause(): Promise<void> {

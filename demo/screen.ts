@@ -12,15 +12,12 @@ export class Screen {
   readonly #out: Output
   readonly #redraws: boolean
   readonly #colours: boolean
-  readonly #total: number
   readonly #startedAt = performance.now()
   #drawn: string[] = []
   #plainAt = 0
 
-  /** `total` is how many jobs there will be. */
-  constructor(total: number, out: Output = process.stdout) {
+  constructor(out: Output = process.stdout) {
     this.#out = out
-    this.#total = total
     const isTerminal = out.isTTY === true && process.env.TERM !== 'dumb'
     this.#colours = isTerminal && !process.env.NO_COLOR
     // In a narrow window lines wrap, and what is drawn in place would leave pieces behind.
@@ -43,11 +40,11 @@ export class Screen {
     this.#write(lines.map((line, index) => `${margin(index)}${line}\n`).join(''))
   }
 
-  /** Where the jobs are. Where it cannot be drawn in place, a line a second. */
-  progress(counts: Counts): void {
+  /** Where the jobs are, of so many that there will be. Where it cannot be drawn in place, a line a second. */
+  progress(counts: Counts, total: number): void {
     const { pending, processing, completed, deadLetters } = counts
     if (this.#redraws) {
-      this.#redraw(['', `  ${this.#bar(counts)}`, `  ${this.#legend(counts)}`])
+      this.#redraw(['', `  ${this.#bar(counts, total)}`, `  ${this.#legend(counts)}`])
     } else if (performance.now() - this.#plainAt >= PLAIN_EVERY_MS) {
       this.#plainAt = performance.now()
       const words = `pending ${pending}, processing ${processing}, completed ${completed}, dead letter ${deadLetters}`
@@ -69,10 +66,10 @@ export class Screen {
     return this.#colours && colour !== undefined && text !== '' ? `\x1b[${COLOURS[colour]}m${text}\x1b[0m` : text
   }
 
-  #bar({ pending, processing, completed, deadLetters }: Counts): string {
+  #bar({ pending, processing, completed, deadLetters }: Counts, total: number): string {
     const width = this.#width - 4
     // Boundaries are rounded, not lengths, so that the parts always add up.
-    const column = (jobs: number) => Math.round((jobs / this.#total) * width)
+    const column = (jobs: number) => Math.round((jobs / total) * width)
     const parts = [
       { jobs: completed, block: '█', colour: 'green' },
       { jobs: deadLetters, block: '█', colour: 'red' },

@@ -18,7 +18,7 @@ export interface Stage {
 export async function tellStory(stage: Stage): Promise<void> {
   const over = new AbortController()
   await Promise.all([watch(stage, over.signal), acts(stage).finally(() => over.abort())])
-  stage.screen.progress(await stage.shop.counts())
+  stage.screen.progress(await stage.shop.counts(), ALL_ORDERS)
 }
 
 async function acts(stage: Stage): Promise<void> {
@@ -92,7 +92,7 @@ async function watch({ shop, screen }: Stage, signal: AbortSignal): Promise<void
   let toldOfDeadLetter = false
   while (!signal.aborted) {
     const counts = await shop.counts()
-    screen.progress(counts)
+    screen.progress(counts, ALL_ORDERS)
     if (counts.deadLetters > 0 && !toldOfDeadLetter) {
       toldOfDeadLetter = true
       screen.say(

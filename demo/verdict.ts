@@ -1,12 +1,7 @@
 /** The end of the demo: every number is read from the tables, when no process is left that could change them. */
 import type pg from 'pg'
+import type { Finding } from './findings.ts'
 import { ALL_ORDERS, CONCURRENCY } from './scale.ts'
-
-export interface Finding {
-  readonly what: string
-  readonly found: number
-  readonly expected: number
-}
 
 const QUESTIONS: readonly { readonly what: string; readonly expected: number; readonly sql: string }[] = [
   {
@@ -68,10 +63,6 @@ export async function findings(pool: pg.Pool): Promise<Finding[]> {
     answers.push({ what, expected, found: Number(rows[0]![0]) })
   }
   return answers
-}
-
-export function isRight({ found, expected }: Finding): boolean {
-  return found === expected
 }
 
 /** For whoever wants to see for themselves: every order that does not have exactly one receipt. */

@@ -1,9 +1,10 @@
 /** What is said before the story and after it. */
 import type pg from 'pg'
 import type { Mode } from './crew.ts'
+import { showFindings } from './findings.ts'
 import { ALL_ORDERS, LEASE } from './scale.ts'
 import type { Screen } from './screen.ts'
-import { type Finding, findings, isRight, SEE_FOR_YOURSELF } from './verdict.ts'
+import { findings, SEE_FOR_YOURSELF } from './verdict.ts'
 
 export function openingWords(screen: Screen, mode: Mode): string {
   const title = mode === 'fenced' ? 'Leasehold' : "Leasehold, but with receipts sent outside the job's transaction"
@@ -16,11 +17,8 @@ export function openingWords(screen: Screen, mode: Mode): string {
 
 /** Whether every number is right. */
 export async function showVerdict(screen: Screen, pool: pg.Pool, mode: Mode): Promise<boolean> {
-  const all = await findings(pool)
-  const right = all.every(isRight)
+  const right = showFindings(screen, 'What the tables say', await findings(pool))
   const { rows } = await pool.query({ text: SEE_FOR_YOURSELF, rowMode: 'array' })
-  screen.print(`  ${screen.paint('What the tables say'.padEnd(57), 'bold')}${screen.paint('found  expected', 'dim')}`)
-  for (const finding of all) screen.print(`  ${verdictLine(screen, finding)}`)
   screen.print(`\n  ${screen.paint(summary(right, mode), right ? 'green' : 'red')}\n`)
   screen.print(screen.paint('  See for yourself: every order that does not have exactly one receipt', 'bold'))
   for (const line of SEE_FOR_YOURSELF.split('\n')) screen.print(`    ${screen.paint(line, 'cyan')}`)
@@ -42,12 +40,6 @@ export function whatElse(screen: Screen, mode: Mode): string {
       ? `${command(' -- --unfenced')}without the fence: receipts are sent twice`
       : `${command('')}with the fence`
   return `  ${other}\n  ${command(' -- --stay')}keeps the database, for you to look around\n`
-}
-
-function verdictLine(screen: Screen, finding: Finding): string {
-  const { what, found, expected } = finding
-  const mark = isRight(finding) ? screen.paint('✓', 'green') : screen.paint('✗', 'red')
-  return `${what.padEnd(57)}${String(found).padStart(5)}${String(expected).padStart(10)}  ${mark}`
 }
 
 function summary(right: boolean, mode: Mode): string {

@@ -1,0 +1,25 @@
+/** The end of a demo: what was found beside what was expected. */
+import type { Screen } from './screen.ts'
+
+export interface Finding {
+  readonly what: string
+  readonly found: number
+  readonly expected: number
+}
+
+export function isRight({ found, expected }: Finding): boolean {
+  return found === expected
+}
+
+/** Whether every number is right. */
+export function showFindings(screen: Screen, title: string, findings: readonly Finding[]): boolean {
+  screen.print(`  ${screen.paint(title.padEnd(57), 'bold')}${screen.paint('found  expected', 'dim')}`)
+  for (const finding of findings) screen.print(`  ${lineOf(screen, finding)}`)
+  return findings.every(isRight)
+}
+
+function lineOf(screen: Screen, finding: Finding): string {
+  const { what, found, expected } = finding
+  const mark = isRight(finding) ? screen.paint('✓', 'green') : screen.paint('✗', 'red')
+  return `${what.padEnd(57)}${String(found).padStart(5)}${String(expected).padStart(10)}  ${mark}`
+}

@@ -1,0 +1,76 @@
+// A demo, run as npm runs it, without a terminal. It has no time limit but its own.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const GONE_WITHIN_MS = 30_000
+
+export class Demo {
+  readonly ended: Promise<number | string>
+  readonly #child
+  readonly #temporary = mkdtempSync(join(tmpdir(), 'leasehold-demo-'))
+  output = ''
+
+  constructor(t: TestContext, program: string, ...flags: string[]) {
+    chmodSync(this.#temporary, 0o755) // For the user that the server runs as.
+    this.#child = spawn(process.execPath, ['--import', 'tsx', program, ...flags], {
+      cwd: ROOT,
+      env: { ...process.env, TMPDIR: this.#temporary },
+      detached: true, // In a process group of its own, which its workers share.
+    })
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text) => {
+        this.output += text
+      })
+    }
+    this.ended = once(this.#child, 'close').then(([code, signal]) => signal ?? code)
+    t.after(async () => {
+      this.#child.kill('SIGKILL')
+      await this.untilGone()
+      rmSync(this.#temporary, { recursive: true })
+    })
+  }
+
+  async said(text: string): Promise<void> {
+    const early = this.ended.then(() => assert.fail(`It never said "${text}", but:\n${this.output}`))
+    early.catch(() => {}) // It may end later, and should.
+    while (!this.output.includes(text)) await Promise.race([once(this.#child.stdout, 'data'), early])
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal)
+  }
+
+  /** Resolves when none of its processes is alive and no file of its server is left: nothing announces that. */
+  async untilGone(): Promise<void> {
+    const files = () => readdirSync(this.#temporary).filter((name) => name.startsWith('leasehold'))
+    const deadline = performance.now() + GONE_WITHIN_MS
+    while (groupIsAlive(this.#child.pid!) || files().length > 0) {
+      assert.ok(performance.now() < deadline, `something of the demo is left ${GONE_WITHIN_MS} ms after its end`)
+      await setImmediate()
+    }
+  }
+
+  /** The numbers of a line of the verdict, and its mark. */
+  verdict(what: string): unknown[] {
+    const line = this.output.split('\n').find((text) => text.trim().startsWith(what) && /[✓✗]$/.test(text))
+    assert.ok(line, `no line "${what}" in:\n${this.output}`)
+    const [found, expected, mark] = line.trim().slice(what.length).trim().split(/\s+/)
+    return [Number(found), Number(expected), mark]
+  }
+}
+
+function groupIsAlive(group: number): boolean {
+  try {
+    return process.kill(-group, 0)
+  } catch {
+    return false
+  }
+}
