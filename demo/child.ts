@@ -51,3 +51,36 @@ export class Child<FromChild, ToChild extends object> {
     await this.closed
   }
 }
+
+/** Processes that are started one by one, and end together. */
+export class Staff<
+  Worker extends { readonly ready: Promise<void>; end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> },
+> {
+  readonly all: Worker[] = []
+  #isOver = false
+  readonly #make: (name: string) => Worker
+
+  constructor(make: (name: string) => Worker) {
+    this.#make = make
+  }
+
+  /** Resolves when the worker runs. */
+  async hire(): Promise<Worker> {
+    if (this.#isOver) throw new Error('The demo is over.')
+    const worker = this.#make(`worker ${this.all.length + 1}`)
+    this.all.push(worker)
+    await worker.ready
+    return worker
+  }
+
+  /** As a deploy does, by SIGTERM: what is under way is finished or handed back. */
+  async stop(): Promise<void> {
+    await Promise.all(this.all.map((worker) => worker.end('SIGTERM')))
+  }
+
+  /** Nobody is hired any more. */
+  async killAll(): Promise<void> {
+    this.#isOver = true
+    await Promise.all(this.all.map((worker) => worker.end('SIGKILL')))
+  }
+}

@@ -6,7 +6,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { Child } from './child.ts'
+import { Child, Staff } from './child.ts'
 import type { Claim, FromWorker, ToWorker } from './messages.ts'
 import { printMs } from './scale.ts'
 
@@ -27,29 +27,9 @@ export interface CrewOptions {
   onLost(error: Error): void
 }
 
-export class Crew {
-  readonly #options: CrewOptions
-  readonly #workers: WorkerProcess[] = []
-
+export class Crew extends Staff<WorkerProcess> {
   constructor(options: CrewOptions) {
-    this.#options = options
-  }
-
-  /** Resolves when the worker runs. */
-  async hire(): Promise<WorkerProcess> {
-    const worker = new WorkerProcess(`worker ${this.#workers.length + 1}`, this.#options)
-    this.#workers.push(worker)
-    await worker.ready
-    return worker
-  }
-
-  /** As a deploy does, by SIGTERM: what is under way is finished or handed back. */
-  async stop(): Promise<void> {
-    await Promise.all(this.#workers.map((worker) => worker.end('SIGTERM')))
-  }
-
-  async killAll(): Promise<void> {
-    await Promise.all(this.#workers.map((worker) => worker.end('SIGKILL')))
+    super((name) => new WorkerProcess(name, options))
   }
 }
 

@@ -1,59 +1,11 @@
-// A service outside the database: a card processor, an LLM, a mail house. It remembers every call, so it is the witness of
-// what really happened; and as the good ones do, it answers a call whose key it knows with what it answered before.
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+// The service outside the database, for tests: it ends with its test.
+import { type Provider, type ProviderOptions, startProvider as start } from '../../tools/provider.ts'
 import type { Undo } from './worker.ts'
 
-export interface Call {
-  /** What is done, and to what: `charge/order-1`. */
-  readonly effect: string
-  /** The idempotency key, if there was one. */
-  readonly key: string | undefined
-  /** False: the key was known, so nothing happened but the answer. */
-  readonly happened: boolean
-}
+export { type Call, callProvider, type Provider } from '../../tools/provider.ts'
 
-export interface Provider {
-  readonly url: string
-  readonly calls: readonly Call[]
-  /** How often the effect really happened; all of them without a name. */
-  happened(effect?: string): number
-  stop(): Promise<void>
-}
-
-export async function startProvider(t?: Undo): Promise<Provider> {
-  const calls: Call[] = []
-  const known = new Map<string, string>()
-  const server = createServer((request, response) => {
-    const effect = decodeURIComponent(request.url!.slice(1))
-    const key = request.headers['idempotency-key'] as string | undefined
-    const before = key === undefined ? undefined : known.get(key)
-    calls.push({ effect, key, happened: before === undefined })
-    const answer = before ?? JSON.stringify({ effect, number: calls.length })
-    if (key !== undefined) known.set(key, answer)
-    response.end(answer)
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const stop = async () => {
-    server.closeAllConnections()
-    if (server.listening) await once(server.close(), 'close')
-  }
-  t?.after(stop)
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    calls,
-    happened: (effect) => calls.filter((call) => call.happened && (effect ?? call.effect) === call.effect).length,
-    stop,
-  }
-}
-
-/** Calls the provider, from any process. */
-export async function callProvider(url: string, effect: string, key?: string): Promise<unknown> {
-  const response = await fetch(`${url}/${encodeURIComponent(effect)}`, {
-    method: 'POST',
-    headers: { connection: 'close', ...(key === undefined ? {} : { 'idempotency-key': key }) },
-  })
-  return response.json()
+export async function startProvider(t?: Undo, options?: ProviderOptions): Promise<Provider> {
+  const provider = await start(options)
+  t?.after(() => provider.stop())
+  return provider
 }

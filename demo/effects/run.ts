@@ -1,0 +1,87 @@
+// `npm run demo:effects`: what happens outside the database when messages come twice, and what a short lock is for. Exits 0
+// if all is as it should be at the end, the damage of the naive ways included.
+//
+// The plots are in summary-story.ts and incident-story.ts, the ways to handle a message in summaries.ts and incidents.ts,
+// what is true at the end in verdict.ts.
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startPostgres } from '../../tools/postgres.ts'
+import { runProgram, unlessAborted } from '../program.ts'
+import { Screen } from '../screen.ts'
+import { startCatalogue } from './catalogue.ts'
+import { Crew } from './crew.ts'
+import { Database } from './database.ts'
+import { playRace } from './incident-story.ts'
+import { Llm } from './llm.ts'
+import { ToyQueue } from './queue.ts'
+import { BEAT_MS, SECONDS_AT_MOST, STUCK_AFTER, WORKERS, waysOfActs } from './scale.ts'
+import type { Stage } from './stage.ts'
+import { playAct } from './summary-story.ts'
+import { incidentTitle, openingWords, rows, showVerdict, summaryTitle, whatElse, whereToLook } from './words.ts'
+
+const USAGE = `Usage: npm run demo:effects -- [--unguarded] [--stay]
+  --unguarded   the claim and the guard are left out: see what they are for
+  --stay        the database stays up at the end, until Ctrl-C`
+
+async function demo(flags: { unguarded: boolean; stay: boolean }, end: AbortController): Promise<boolean> {
+  const { signal } = end
+  const screen = new Screen()
+  screen.print(openingWords(screen, flags.unguarded))
+  const server = await startPostgres()
+  const [llm, catalogue] = await Promise.all([Llm.start(), startCatalogue()])
+  const crew: Crew = new Crew({
+    env: { DATABASE_URL: server.url, LLM_URL: llm.url, CATALOGUE_URL: catalogue.url },
+    onLost: (error) => end.abort(error),
+    onPublish: (ids) => {
+      screen.say(
+        `Taken back: ${rows(ids)}. Their holder was silent for ${STUCK_AFTER}, so they get new messages.`,
+        'green',
+      )
+      for (const id of ids) void queue.deliver(id)
+    },
+  })
+  const queue = new ToyQueue(crew, signal)
+  const tooLong = new Error(`The demo was not over after ${SECONDS_AT_MOST} s.`)
+  const alarm = setTimeout(() => end.abort(tooLong), SECONDS_AT_MOST * 1_000)
+  let database: Database | undefined
+  try {
+    signal.throwIfAborted()
+    database = await Database.open(server.url)
+    screen.say('PostgreSQL is up.')
+    const stage = { database, llm, catalogue, queue, crew, screen, signal, isUnguarded: flags.unguarded }
+    await unlessAborted(tellStories(stage), signal)
+    clearTimeout(alarm)
+    const right = await showVerdict(stage)
+    screen.print(flags.stay ? whereToLook(server.url) : whatElse(screen, flags.unguarded))
+    if (flags.stay) await once(signal, 'abort')
+    return right
+  } finally {
+    clearTimeout(alarm)
+    screen.close()
+    await crew.killAll()
+    await Promise.all([llm.stop(), catalogue.stop(), database?.close()])
+    await server.stop()
+  }
+}
+
+async function tellStories(stage: Stage): Promise<void> {
+  const { crew, screen, isUnguarded, signal } = stage
+  const beat = () => sleep(BEAT_MS, undefined, { signal })
+  await Promise.all(Array.from({ length: WORKERS }, () => crew.hire()))
+  screen.say(`${WORKERS} workers are up.`)
+  screen.print(summaryTitle(screen))
+  for (const [index, way] of waysOfActs(isUnguarded).entries()) {
+    await playAct(stage, index + 1, way)
+    await beat()
+  }
+  screen.print(incidentTitle(screen))
+  await playRace(stage, 1, false)
+  await beat()
+  await playRace(stage, 2, !isUnguarded)
+  await crew.stop()
+  screen.print('')
+  screen.say('The workers got SIGTERM and are gone.')
+  screen.print('')
+}
+
+process.exitCode = await runProgram({ usage: USAGE, flags: ['unguarded', 'stay'], run: demo })

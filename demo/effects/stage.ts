@@ -1,0 +1,20 @@
+import type { Screen } from '../screen.ts'
+import type { Catalogue } from './catalogue.ts'
+import type { Crew } from './crew.ts'
+import type { Database } from './database.ts'
+import type { Llm } from './llm.ts'
+import type { ToyQueue } from './queue.ts'
+
+/** All that the stories need. */
+export interface Stage {
+  readonly database: Database
+  readonly llm: Llm
+  readonly catalogue: Catalogue
+  readonly queue: ToyQueue
+  readonly crew: Crew
+  readonly screen: Screen
+  /** What protects is left out, to see what it is for. */
+  readonly isUnguarded: boolean
+  /** Aborted when the demo has to end. */
+  readonly signal: AbortSignal
+}
