@@ -32,7 +32,8 @@ export async function runProgram<Flag extends string>({ usage, flags, run }: Pro
     if (given.help) console.log(usage)
     return given.help || (await run(given, end)) ? 0 : 1
   } catch (error) {
-    if (error instanceof Interrupted) return error.exitCode
+    // At once: a server that is only just being started ends by itself when we are gone, and nobody waits for it.
+    if (error instanceof Interrupted) process.exit(error.exitCode)
     console.error(error instanceof UsageError ? `${error.message}\n${usage}` : error)
     return error instanceof UsageError ? 2 : 1
   }
@@ -48,7 +49,7 @@ function readFlags<Flag extends string>(flags: readonly Flag[]): Record<Flag, bo
 }
 
 /** As the work ends, unless the signal is aborted first: then nobody waits for the work, nor for how it ends. */
-export function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     work.then(resolve, reject)
     signal.addEventListener('abort', () => reject(signal.reason))

@@ -20,7 +20,7 @@ async function demo(flags: { unfenced: boolean; stay: boolean }, end: AbortContr
   const mode = flags.unfenced ? 'unfenced' : 'fenced'
   const screen = new Screen()
   screen.print(openingWords(screen, mode))
-  const server = await startPostgres()
+  const server = await unlessAborted(startPostgres(), end.signal)
   const crew = new Crew({ url: server.url, mode, onLost: (error) => end.abort(error) })
   const tooLong = new Error(`The demo was not over after ${SECONDS_AT_MOST} s.`)
   const alarm = setTimeout(() => end.abort(tooLong), SECONDS_AT_MOST * 1_000)

@@ -27,7 +27,7 @@ async function demo(flags: { unguarded: boolean; stay: boolean }, end: AbortCont
   const { signal } = end
   const screen = new Screen()
   screen.print(openingWords(screen, flags.unguarded))
-  const server = await startPostgres()
+  const server = await unlessAborted(startPostgres(), end.signal)
   const [llm, catalogue] = await Promise.all([Llm.start(), startCatalogue()])
   const crew: Crew = new Crew({
     env: { DATABASE_URL: server.url, LLM_URL: llm.url, CATALOGUE_URL: catalogue.url },
@@ -45,7 +45,6 @@ async function demo(flags: { unguarded: boolean; stay: boolean }, end: AbortCont
   const alarm = setTimeout(() => end.abort(tooLong), SECONDS_AT_MOST * 1_000)
   let database: Database | undefined
   try {
-    signal.throwIfAborted()
     database = await Database.open(server.url)
     screen.say('PostgreSQL is up.')
     const stage = { database, llm, catalogue, queue, crew, screen, signal, isUnguarded: flags.unguarded }
