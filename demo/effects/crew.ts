@@ -6,6 +6,8 @@ import type { FromWorker, PoolReport, ToWorker, Way } from './messages.ts'
 const PROGRAM = new URL('worker.ts', import.meta.url)
 
 export interface CrewOptions {
+  /** Workers start meanwhile. */
+  readonly databaseUrl: Promise<string>
   readonly env: Readonly<Record<string, string>>
   /** A worker ended that should not have. */
   onLost(error: Error): void
@@ -46,11 +48,15 @@ export class WorkerProcess {
   #onRaced = () => {}
   #onPool: (report: PoolReport) => void = () => {}
 
-  constructor(name: string, { env, onLost, onPublish }: CrewOptions) {
+  constructor(name: string, { databaseUrl, env, onLost, onPublish }: CrewOptions) {
     this.name = name
     this.ready = this.#ready.opened
     this.#onPublish = onPublish
     this.#child = new Child(name, { program: PROGRAM, args: [], env, onLost, hear: (message) => this.#hear(message) })
+    databaseUrl.then(
+      (url) => this.#child.send({ type: 'open', databaseUrl: url }),
+      () => {},
+    )
   }
 
   /** Whether the message was acknowledged. False: the worker has ended, and it never will be. */

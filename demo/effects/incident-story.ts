@@ -4,13 +4,14 @@ import { BEAT_MS, CONNECTIONS, ENTITIES, RACERS, WORKERS } from './scale.ts'
 import type { Stage } from './stage.ts'
 import { conflictsIn, doublesIn, openIn } from './verdict.ts'
 
+const WITHOUT = 'without the guard: read what is open, evaluate, insert one if there was none.'
+const WITH = 'with the guard: the same, but under a short lock read again, and insert only if nothing has changed.'
+const LEFT_OUT = 'the guard left out: as in race 1.'
+
 export async function playRace(stage: Stage, round: number, guarded: boolean): Promise<void> {
   const { catalogue, crew, database, screen, signal } = stage
-  const how = guarded
-    ? 'the same, but under a short lock read again, and insert only if nothing has changed.'
-    : 'read what is open, evaluate, insert one if there was none.'
   screen.print('')
-  screen.say(`Race ${round}, ${guarded ? 'with' : 'without'} the guard: ${how}`, 'bold')
+  screen.say(`Race ${round}, ${guarded ? WITH : round === 1 ? WITHOUT : LEFT_OUT}`, 'bold')
   const { allHaveAsked, answer } = catalogue.nextRound()
   const arrived = Promise.all(crew.alive.map((worker) => worker.race(round, guarded)))
   const evaluations = await allHaveAsked

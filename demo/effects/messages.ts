@@ -4,6 +4,8 @@
 export type Way = 'naive' | 'one UPDATE' | 'two phases'
 
 export type ToWorker =
+  /** The first. */
+  | { readonly type: 'open'; readonly databaseUrl: string }
   | { readonly type: 'deliver'; readonly delivery: number; readonly id: number; readonly way: Way }
   /** From now on, take back what is stuck. */
   | { readonly type: 'recover' }

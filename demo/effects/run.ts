@@ -5,7 +5,7 @@
 // what is true at the end in verdict.ts.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startPostgres } from '../../tools/postgres.ts'
+import { type PostgresServer, startPostgres } from '../../tools/postgres.ts'
 import { runProgram, unlessAborted } from '../program.ts'
 import { Screen } from '../screen.ts'
 import { startCatalogue } from './catalogue.ts'
@@ -27,10 +27,11 @@ async function demo(flags: { unguarded: boolean; stay: boolean }, end: AbortCont
   const { signal } = end
   const screen = new Screen()
   screen.print(openingWords(screen, flags.unguarded))
-  const server = await unlessAborted(startPostgres(), end.signal)
   const [llm, catalogue] = await Promise.all([Llm.start(), startCatalogue()])
+  const starting = startPostgres()
   const crew: Crew = new Crew({
-    env: { DATABASE_URL: server.url, LLM_URL: llm.url, CATALOGUE_URL: catalogue.url },
+    databaseUrl: starting.then(({ url }) => url),
+    env: { LLM_URL: llm.url, CATALOGUE_URL: catalogue.url },
     onLost: (error) => end.abort(error),
     onPublish: (ids) => {
       screen.say(
@@ -43,10 +44,14 @@ async function demo(flags: { unguarded: boolean; stay: boolean }, end: AbortCont
   const queue = new ToyQueue(crew, signal)
   const tooLong = new Error(`The demo was not over after ${SECONDS_AT_MOST} s.`)
   const alarm = setTimeout(() => end.abort(tooLong), SECONDS_AT_MOST * 1_000)
+  let server: PostgresServer | undefined
   let database: Database | undefined
   try {
+    const hired = Promise.all(Array.from({ length: WORKERS }, () => crew.hire()))
+    server = await unlessAborted(starting, signal)
     database = await Database.open(server.url)
-    screen.say('PostgreSQL is up.')
+    await unlessAborted(hired, signal)
+    screen.say('PostgreSQL and the workers are up.')
     const stage = { database, llm, catalogue, queue, crew, screen, signal, isUnguarded: flags.unguarded }
     await unlessAborted(tellStories(stage), signal)
     clearTimeout(alarm)
@@ -59,15 +64,13 @@ async function demo(flags: { unguarded: boolean; stay: boolean }, end: AbortCont
     screen.close()
     await crew.killAll()
     await Promise.all([llm.stop(), catalogue.stop(), database?.close()])
-    await server.stop()
+    await server?.stop()
   }
 }
 
 async function tellStories(stage: Stage): Promise<void> {
   const { crew, screen, isUnguarded, signal } = stage
   const beat = () => sleep(BEAT_MS, undefined, { signal })
-  await Promise.all(Array.from({ length: WORKERS }, () => crew.hire()))
-  screen.say(`${WORKERS} workers are up.`)
   screen.print(summaryTitle(screen))
   for (const [index, way] of waysOfActs(isUnguarded).entries()) {
     await playAct(stage, index + 1, way)

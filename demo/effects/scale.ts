@@ -21,15 +21,15 @@ export const LLM_MS = 60
 /** After this, a message that was not acknowledged is delivered again. On SQS it is 30 s by default. */
 export const HIDDEN_MS = 1_000
 /** The default is 15m. */
-export const STUCK_AFTER = '2s'
+export const STUCK_AFTER = '3s'
 export const RECOVERY_EVERY_MS = 500
 
 /** Each entity is evaluated by so many at once, some in each process. */
-export const ENTITIES = 50
+export const ENTITIES = 20
 export const RACERS = 6
 export const EVALUATIONS = ENTITIES * RACERS
 /** In the pool of each process. */
-export const CONNECTIONS = 5
+export const CONNECTIONS = 2
 
 /** For the reader to catch up. Nothing else depends on it. */
 export const BEAT_MS = 500

@@ -15,9 +15,10 @@ const HOW: Readonly<Record<Way, string>> = {
 }
 
 export async function playAct(stage: Stage, act: number, way: Way): Promise<void> {
-  const { crew, database, queue, screen, signal } = stage
+  const { crew, database, queue, screen, isUnguarded, signal } = stage
   screen.print('')
-  screen.say(`Act ${act}, ${way}: ${HOW[way]}`, 'bold')
+  const isLeftOut = act === 3 && isUnguarded
+  screen.say(`Act ${act}, ${isLeftOut ? 'two phases left out: as in act 2.' : `${way}: ${HOW[way]}`}`, 'bold')
   queue.way = way
   if (way === 'two phases') for (const worker of crew.alive) worker.recover()
   await database.addRows(act)
@@ -108,15 +109,15 @@ async function sumUp({ database, llm, screen }: Stage, act: number, way: Way): P
   screen.say(`The bill: ${ROWS} rows, ${calls} calls, ${billed} billed, ${dollars(billed)}.`, 'cyan')
   if (way === 'naive') {
     screen.say(
-      `Damage: ${rowsPaidTwice} rows paid for twice, since two saw that it was not done. ${overwritten} results ` +
-        'overwritten, since the last to write wins.',
+      `Damage: ${rowsPaidTwice} rows paid for twice: who sees a row that is not done calls the LLM. ${overwritten} ` +
+        'results overwritten: the last to write wins.',
       'red',
     )
   } else if (way === 'one UPDATE') {
     const refused = await database.count(refusedIn(act))
     screen.say(
       `Better: ${overwritten} results overwritten, ${refused} late ones answered "already handled". But ` +
-        `${rowsPaidTwice} rows paid for twice, since the call comes before the UPDATE.`,
+        `${rowsPaidTwice} rows paid for twice: the call comes before the UPDATE.`,
       'yellow',
     )
   } else {

@@ -1,4 +1,5 @@
 // A worker process of this demo: `node --import tsx demo/effects/worker.ts "worker 2"`, started by crew.ts.
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { RACE_POOL, race } from './incidents.ts'
@@ -7,7 +8,13 @@ import { RECOVERY_EVERY_MS } from './scale.ts'
 import { summaries, WAYS } from './summaries.ts'
 
 const [name = 'worker'] = process.argv.slice(2)
-const { DATABASE_URL: connectionString, LLM_URL: llm = '', CATALOGUE_URL: catalogue = '' } = process.env
+const { LLM_URL: llm = '', CATALOGUE_URL: catalogue = '' } = process.env
+// The demo is gone, or we have hung up ourselves: either way there is nothing left to do.
+process.on('disconnect', () => process.exit())
+// Ctrl-C is for the demo, which then ends us.
+process.on('SIGINT', () => {})
+
+const [{ databaseUrl: connectionString }] = await once(process, 'message')
 const pool = new pg.Pool({ connectionString })
 const racePool = new pg.Pool({ connectionString, ...RACE_POOL })
 const stopping = new AbortController()
@@ -43,15 +50,11 @@ process.on('message', async (message: ToWorker) => {
   } else if (message.type === 'race') {
     await race({ pool: racePool, catalogue, worker: name, ...message })
     tell({ type: 'raced' })
-  } else {
+  } else if (message.type === 'report pool') {
     const { totalCount, idleCount, waitingCount } = racePool
     tell({ type: 'pool', busy: totalCount - idleCount, waiting: waitingCount })
   }
 })
-// The demo is gone, or we have hung up ourselves: either way there is nothing left to do.
-process.on('disconnect', () => process.exit())
-// Ctrl-C is for the demo, which then ends us.
-process.on('SIGINT', () => {})
 process.on('SIGTERM', async () => {
   stopping.abort()
   await recovering
