@@ -198,12 +198,8 @@ export class Worker {
   async #stop(graceMs: number): Promise<void> {
     this.#events.tell('stopping')
     this.#runner.close()
-    const nothingNew = Promise.all([
-      this.#fetcher.stop(),
-      this.#housekeeper.stop(),
-      this.#chores.stop(),
-      this.#listener?.stop(),
-    ])
+    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener]
+    const nothingNew = Promise.all(parts.map((part) => part?.stop()))
     await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
     this.#runner.abortAll()
     await this.#runner.untilNoneRuns(STOPPED_FOR_MS, this.#hurry.signal)
