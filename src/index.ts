@@ -39,11 +39,11 @@ export {
   type Claimed,
   type ClaimOutcome,
   databaseNow,
-  type Outcome,
   type RowClaim,
   type RowId,
   type StatusTable,
   statusTable,
+  type TransitionOutcome,
   type Values,
 } from './transitions/status-table.ts'
 export type { Worked } from './transitions/work.ts'

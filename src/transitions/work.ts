@@ -4,13 +4,13 @@ import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
-import type { ClaimOutcome, Outcome, RowClaim, RowId, StatusTable, Values } from './status-table.ts'
+import type { ClaimOutcome, RowClaim, RowId, StatusTable, TransitionOutcome, Values } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
 const OUTAGE_BACKOFF = { firstMs: 50, maxMs: 5_000 }
 
 /** failed: the effect threw, and that is recorded. lost: it was too slow, and its row was taken back. */
-export type Worked = Outcome | ClaimOutcome | { readonly outcome: 'failed'; readonly error: unknown }
+export type Worked = TransitionOutcome | ClaimOutcome | { readonly outcome: 'failed'; readonly error: unknown }
 
 export async function workOnRow(
   table: StatusTable,
