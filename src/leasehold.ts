@@ -10,6 +10,8 @@ import { monotonicMs, sleep } from './core/timer.ts'
 import { Connection, type ConnectionOptions } from './db/connection.ts'
 import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
+import { checkTx } from './db/transaction.ts'
+import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import type { JobId } from './queue/job.ts'
@@ -181,6 +183,11 @@ export class Leasehold {
     return claimByHand(this.#connection.lane, list, options) as Promise<ManualJob<Output>[]>
   }
 
+  /** Guards writes of yours that depend on what was read before. It uses none of our tables. */
+  guard(options?: WriteGuardOptions): WriteGuard {
+    return new WriteGuard(this.#connection.pool, options)
+  }
+
   /** Ends the connections, unless the pool is yours. Stop workers first. */
   close(): Promise<void> {
     return this.#connection.close()
@@ -226,17 +233,6 @@ function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Input>): N
     metadata: job.metadata,
     tags: job.tags,
   }
-}
-
-function checkTx(tx: Queryable): Queryable {
-  // A pool would take any connection, and none of them has the transaction.
-  if (typeof tx === 'object' && tx !== null && 'totalCount' in tx)
-    throw new InvalidOptionError('tx', 'it is a pool; pass the client on which you sent BEGIN')
-  if (typeof tx?.query === 'function') return tx
-  throw new InvalidOptionError(
-    'tx',
-    'it must be the client of an open transaction, with a query method like that of pg',
-  )
 }
 
 function isFinished(job: JobSnapshot): job is Finished {

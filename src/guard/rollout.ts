@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto'
+import { InvalidOptionError } from '../core/errors.ts'
+
+/** 0 to 100, or a function that is asked at each call. */
+export type Rollout = number | (() => number)
+
+/**
+ * Whether a write is guarded yet. Decided by a hash, so that two racers on one entity decide alike, and that a higher
+ * percentage only adds to what a lower one had.
+ */
+export function isGuarded(site: string, sortedKeys: readonly string[], rollout: Rollout = 100): boolean {
+  const percent = typeof rollout === 'function' ? rollout() : rollout
+  if (typeof percent !== 'number' || !(percent >= 0 && percent <= 100)) {
+    throw new InvalidOptionError('rollout', 'it must be a percentage from 0 to 100, or a function that returns one')
+  }
+  return placeOf(site, sortedKeys) < percent
+}
+
+/** From 0 to just below 100, as good as evenly spread. */
+function placeOf(site: string, sortedKeys: readonly string[]): number {
+  const digest = createHash('sha256')
+    .update(JSON.stringify([site, ...sortedKeys]))
+    .digest()
+  return (digest.readUIntBE(0, 6) / 2 ** 48) * 100
+}

@@ -1,0 +1,65 @@
+// The service of the write guard's tests: it evaluates entities, and opens incidents for those that break a rule. No entity
+// may have two open ones.
+import type pg from 'pg'
+import type { GuardedWrite } from '../../src/index.ts'
+import type { TestDatabase } from './database.ts'
+
+const TABLE = `
+  create table incident (
+    id        bigint generated always as identity primary key,
+    entity_id bigint not null,
+    is_open   boolean not null default true,
+    opened_by text
+  );
+  create index on incident (entity_id)`
+
+export async function createIncidents(db: Pick<TestDatabase, 'pool'>): Promise<void> {
+  await db.pool.query(TABLE)
+}
+
+/** What an evaluation begins with, and what is asked again under the lock. */
+export function openIncidents(entityId: number) {
+  return async (db: pg.Pool | pg.ClientBase): Promise<string[]> => {
+    const { rows } = await db.query<{ id: string }>('select id from incident where entity_id = $1 and is_open', [
+      entityId,
+    ])
+    return rows.map((row) => row.id)
+  }
+}
+
+export function openIncident(entityId: number, by = 'somebody') {
+  return async (tx: pg.Pool | pg.ClientBase): Promise<string> => {
+    const { rows } = await tx.query<{ id: string }>(
+      'insert into incident (entity_id, opened_by) values ($1, $2) returning id',
+      [entityId, by],
+    )
+    return rows[0]!.id
+  }
+}
+
+/** A guarded write, but for what the evaluation has seen. */
+export function opening(entityId: number, by?: string) {
+  return {
+    site: 'open incident',
+    lock: `entity:${entityId}`,
+    reread: openIncidents(entityId),
+    write: openIncident(entityId, by),
+  } satisfies Omit<GuardedWrite<string>, 'seen'>
+}
+
+/** How many advisory locks the database knows, held or waited for. */
+export async function advisoryLocks(db: Pick<TestDatabase, 'pool'>): Promise<number> {
+  const { rows } = await db.pool.query(
+    `select count(*)::int as count from pg_locks
+      where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`,
+  )
+  return rows[0].count
+}
+
+/** The backend of a client. */
+export function pidOf(client: pg.ClientBase): number {
+  return (client as pg.ClientBase & { processID: number }).processID
+}
+
+/** The key under which the guard locks, as SQL elsewhere would take it. */
+export const LOCK_ELSEWHERE = "select pg_advisory_xact_lock(hashtextextended('leasehold.guard:' || $1, 0))"
