@@ -10,6 +10,8 @@ import { monotonicMs, sleep } from './core/timer.ts'
 import { Connection, type ConnectionOptions } from './db/connection.ts'
 import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
+import { assertLease } from './effects/lease.ts'
+import { type Effect, type EffectSettled, type Finding, listEffects, settleEffect } from './effects/ledger.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import type { JobId } from './queue/job.ts'
@@ -148,6 +150,25 @@ export class Leasehold {
     checkOptions('redrive', which, ['kind', 'reason', 'limit'])
     const { kind, ...filter } = which
     return redrive(lane, await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name }))
+  }
+
+  /** What was begun and done for this job, in that order. Kept while the job can run, and `keepEffects` after. */
+  effects(jobId: string): Promise<Effect[]> {
+    return listEffects(this.#connection.lane, jobId as JobId)
+  }
+
+  /**
+   * Says whether an effect happened that was begun and whose end is not on record; then redrive the job. Answers
+   * `processing`, and changes nothing, while a worker has the job.
+   */
+  settleEffect(jobId: string, name: string, finding: Finding): Promise<EffectSettled> {
+    return settleEffect(this.#connection.lane, jobId as JobId, name, finding)
+  }
+
+  /** Holds the lease of a claimed job until your transaction ends, or throws LeaseLostError. */
+  async assertLease(tx: Queryable, job: { readonly id: string; readonly generation: number }): Promise<void> {
+    const { lane } = this.#connection
+    await assertLease(lane.within(checkTx(tx)), { jobId: job.id as JobId, generation: job.generation })
   }
 
   /** A worker for these kinds. Nothing happens before its run(). */

@@ -134,7 +134,7 @@ function destroy(client: pg.Client): void {
  * read-only because another was promoted (25006), a pooler that mixed up prepared statements (26000, 42P05), or anything
  * that did not come from a server at all.
  */
-function isUsableAfter(error: unknown): boolean {
+export function isUsableAfter(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return false
   const code = error.code ?? ''
   return !/^(57P..|08...|25006|53300|26000|42P05)$/.test(code)

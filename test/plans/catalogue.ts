@@ -1,4 +1,6 @@
 // Every statement that runs often, with arguments of the size it meets in production.
+import * as effectSql from '../../src/effects/effect.sql.ts'
+import * as leaseSql from '../../src/effects/lease.sql.ts'
 import * as claimSql from '../../src/queue/claim.sql.ts'
 import * as dutySql from '../../src/queue/duty.sql.ts'
 import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
@@ -90,6 +92,13 @@ export const HOT: Record<string, Hot> = {
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
   CLOSE: { sql: claimSql.CLOSE, args: ['array[1, 2, 3]::bigint[]', WORKER] },
   SUSPECTS_WAIT: { sql: claimSql.SUSPECTS_WAIT, args: ["array['plan']", "array['plan']"] },
+  BEGIN_EFFECT: { sql: effectSql.BEGIN, args: ['1', '1', "'new'"] },
+  TAKE_OVER: { sql: effectSql.TAKE_OVER, args: ['1', '1', "'a'", '1'] },
+  DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", "'1'"] },
+  NOT_DONE: { sql: effectSql.NOT_DONE, args: ['1', '1', "'a'"] },
+  LIST_EFFECTS: { sql: effectSql.LIST_EFFECTS, args: ['1'] },
+  SETTLE_EFFECT: { sql: effectSql.SETTLE_EFFECT, args: ['1', "'a'", 'true', "'1'"] },
+  ASSERT_LEASE: { sql: leaseSql.ASSERT_LEASE, args: ['1', '1'] },
   RELEASE_CLAIM: { sql: claimSql.RELEASE_CLAIM, args: ['1', WORKER] },
 }
 
@@ -100,6 +109,7 @@ export const NOW_AND_THEN: Record<string, Hot> = {
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
   PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: ['0', String(BATCH)] },
+  PRUNE_EFFECTS: { sql: effectSql.PRUNE_EFFECTS, args: ['0', String(BATCH), '0'] },
 }
 
 /** Statements over tables that are meant to be empty, that only call a function, or that only a person sends. */
@@ -115,6 +125,14 @@ export const COLD = [
   ...Object.values(wakeSql), // a row per queue
 ]
 
-export const ALL = [claimSql, dutySql, enqueueSql, housekeepingSql, operatorSql, outcomeSql, wakeSql].flatMap(
-  (module) => Object.values(module),
-)
+export const ALL = [
+  claimSql,
+  dutySql,
+  effectSql,
+  leaseSql,
+  enqueueSql,
+  housekeepingSql,
+  operatorSql,
+  outcomeSql,
+  wakeSql,
+].flatMap((module) => Object.values(module))
