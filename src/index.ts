@@ -27,10 +27,23 @@ export type { ConnectionOptions } from './db/connection.ts'
 export type { Queryable } from './db/lane.ts'
 export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
 export { type TransactionOptions, withTransaction } from './db/transaction.ts'
+export { type FencedTable, type FencedTableOptions, type FencedWrite, fencedTable } from './effects/fenced-table.ts'
 export type { Effect, EffectSettled, Finding } from './effects/ledger.ts'
+export {
+  type HandledMessage,
+  type MessageSource,
+  type MessageSourceOptions,
+  messageSource,
+} from './effects/messages.ts'
 export type { Once, OnceOptions } from './effects/once.ts'
 export type { JobSnapshot, ListOptions } from './inspect/jobs.ts'
-export { type EnqueueOptions, type Finished, Leasehold, type ManyOptions, type RedriveFilter } from './leasehold.ts'
+export {
+  type EnqueueOptions,
+  type Finished,
+  Leasehold,
+  type ManyOptions,
+  type RedriveFilter,
+} from './leasehold.ts'
 export type { Enqueued } from './queue/enqueue.ts'
 export type { JobId, Status } from './queue/job.ts'
 export type { CancelOutcome } from './queue/operator.ts'

@@ -1,5 +1,6 @@
 /** The public face: what producers, scripts and worker processes call. */
 
+import type { ClientBase } from 'pg'
 import { checkDate } from './core/check.ts'
 import { type Duration, durationMs } from './core/duration.ts'
 import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
@@ -12,6 +13,7 @@ import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
 import { assertLease } from './effects/lease.ts'
 import { type Effect, type EffectSettled, type Finding, listEffects, settleEffect } from './effects/ledger.ts'
+import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } from './effects/messages.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import type { JobId } from './queue/job.ts'
@@ -169,6 +171,27 @@ export class Leasehold {
   async assertLease(tx: Queryable, job: { readonly id: string; readonly generation: number }): Promise<void> {
     const { lane } = this.#connection
     await assertLease(lane.within(checkTx(tx)), { jobId: job.id as JobId, generation: job.generation })
+  }
+
+  /**
+   * Whether this message is new, in your open transaction: it is handled exactly when that commits. Waits for another
+   * transaction that handles the same message this moment.
+   */
+  async firstTime(tx: Queryable, source: MessageSource, messageId: string): Promise<boolean> {
+    return firstTime(this.#connection.lane.within(checkTx(tx)), source, messageId)
+  }
+
+  /**
+   * Handles a message in a transaction, once. Begun again when Postgres gives it up, so do nothing in it that a rollback
+   * cannot undo. When the reply to the commit is lost this throws; called again, it tells.
+   */
+  oncePerMessage<T>(
+    source: MessageSource,
+    messageId: string,
+    handle: (tx: ClientBase) => Promise<T> | T,
+  ): Promise<HandledMessage<T>> {
+    const { lane, pool } = this.#connection
+    return oncePerMessage(lane, pool, source, messageId, handle)
   }
 
   /** A worker for these kinds. Nothing happens before its run(). */
