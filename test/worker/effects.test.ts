@@ -110,7 +110,7 @@ test('a worker that is told to stop during an effect: nobody knows, so a person 
   )
   const jobId = await add()
   await begun.promise
-  await busy.stop({ grace: 0 })
+  await busy.stop({ grace: 1 })
   const { status, reason, last_error } = await shown(db, jobId)
   const { cause } = last_error as { cause: { code: string } }
   assert.deepEqual([status, reason, cause.code], ['dead_letter', 'effect_unknown', 'STOPPING'])
