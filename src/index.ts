@@ -28,7 +28,7 @@ export type { Queryable } from './db/lane.ts'
 export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
 export { type TransactionOptions, withTransaction } from './db/transaction.ts'
 export { type FencedTable, type FencedTableOptions, type FencedWrite, fencedTable } from './effects/fenced-table.ts'
-export type { Effect, EffectSettled, Finding } from './effects/ledger.ts'
+export type { Effect, EffectFinding, EffectSettled } from './effects/ledger.ts'
 export {
   type HandledMessage,
   type MessageSource,

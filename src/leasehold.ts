@@ -12,7 +12,7 @@ import { Connection, type ConnectionOptions } from './db/connection.ts'
 import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
 import { assertLease } from './effects/lease.ts'
-import { type Effect, type EffectSettled, type Finding, listEffects, settleEffect } from './effects/ledger.ts'
+import { type Effect, type EffectFinding, type EffectSettled, listEffects, settleEffect } from './effects/ledger.ts'
 import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } from './effects/messages.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
@@ -163,7 +163,7 @@ export class Leasehold {
    * Says whether an effect happened that was begun and whose end is not on record; then redrive the job. Answers
    * `processing`, and changes nothing, while a worker has the job.
    */
-  settleEffect(jobId: string, name: string, finding: Finding): Promise<EffectSettled> {
+  settleEffect(jobId: string, name: string, finding: EffectFinding): Promise<EffectSettled> {
     return settleEffect(this.#connection.lane, jobId as JobId, name, finding)
   }
 

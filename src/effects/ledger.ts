@@ -100,12 +100,17 @@ export async function listEffects(lane: Lane, jobId: JobId): Promise<Effect[]> {
 }
 
 /** What somebody found out about an effect that was begun. */
-export type Finding = { readonly happened: true; readonly result?: unknown } | { readonly happened: false }
+export type EffectFinding = { readonly happened: true; readonly result?: unknown } | { readonly happened: false }
 
 /** processing: a worker has the job, so its word counts. nothing to settle: there is no such effect, or it is done. */
 export type EffectSettled = 'settled' | 'processing' | 'nothing to settle'
 
-export async function settleEffect(lane: Lane, jobId: JobId, name: string, finding: Finding): Promise<EffectSettled> {
+export async function settleEffect(
+  lane: Lane,
+  jobId: JobId,
+  name: string,
+  finding: EffectFinding,
+): Promise<EffectSettled> {
   checkOptions('settleEffect', finding, ['happened', 'result'])
   if (typeof finding?.happened !== 'boolean') {
     throw new InvalidOptionError('settleEffect.happened', 'it must be true or false')

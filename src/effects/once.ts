@@ -71,7 +71,7 @@ export class Effects {
     }
     const running = this.#running.get(name)
     if (running !== undefined && (running.tx === undefined || running.tx === tx)) return running.promise
-    const promise = new Effect(this.#lane, this.#lease, this.#isLost, this.#ran, name, ifUnknown, tx).run(effect)
+    const promise = new Call(this.#lane, this.#lease, this.#isLost, this.#ran, name, ifUnknown, tx).run(effect)
     const entry = { tx, promise }
     this.#running.set(name, entry)
     try {
@@ -83,7 +83,7 @@ export class Effects {
 }
 
 /** One call of once(). */
-class Effect {
+class Call {
   readonly #lane: Lane
   readonly #lease: Lease
   readonly #isLost: () => boolean

@@ -14,9 +14,9 @@ import { Loop } from './loop.ts'
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
 const ROUNDS = 20
-/** A message leaves a row, however many there are: two million a turn. */
-const MESSAGE_ROUNDS = 200
-const MESSAGES = 10_000
+/** Every message and every effect leaves a row: up to two million of each are dealt with in a turn. */
+const MANY_ROUNDS = 200
+const MANY = 10_000
 /** Between two questions what is due. */
 const SOONEST_MS = 50
 /** Days made ahead, so that a week without a worker leaves some; migrations make as many for kinds kept a week. */
@@ -100,10 +100,10 @@ export class Housekeeper {
         await repeat(async () => (await pruneDeadLetters(lane, keepDeadLettersMs)) === 1_000)
         await repeat(async () => (await pruneHistory(lane, keepAttemptsMs)) > 0)
         await repeat(async () => {
-          this.#effectsFrom = (await pruneEffects(lane, keepEffectsMs, this.#effectsFrom)).next
+          this.#effectsFrom = (await pruneEffects(lane, keepEffectsMs, this.#effectsFrom, MANY)).next
           return this.#effectsFrom !== undefined
-        })
-        await repeat(async () => (await pruneMessages(lane, MESSAGES)) === MESSAGES, MESSAGE_ROUNDS)
+        }, MANY_ROUNDS)
+        await repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS)
         return repeat(async () => {
           this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
           return this.#keysFrom !== undefined

@@ -1,7 +1,9 @@
 // An effect outside the database: the marker is committed first, the end is noted afterwards.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { EffectUnknownError, LeaseLostError, NotDone } from '../../src/index.ts'
+import { Lane } from '../../src/db/lane.ts'
+import { done, takeOver } from '../../src/effects/ledger.ts'
+import { EffectUnknownError, LeaseLostError, type ManualJob, NotDone } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
 import { again, claimed, failureOf, ledger, returned, takenOver, task } from '../support/effects.ts'
 import { codeOf, scene, statements } from '../support/worker.ts'
@@ -162,23 +164,41 @@ test('a stale worker is refused before its effect, and leaves no marker', async 
   assert.equal(charge.runs, 1)
 })
 
-test('a stale worker is refused after its effect, when another attempt has taken it over', async (t) => {
-  const setting = await scene(t)
-  const first = await claimed(setting.lh)
-  const [begun, goOn] = [gate(), gate()]
-  const late = first.once('charge', async () => {
-    begun.open()
-    await goOn.promise
-    return 'stale'
+for (const [says, staleEnd] of [
+  ['that it happened', () => 'stale'],
+  [
+    'that it did not happen',
+    () => {
+      throw new NotDone()
+    },
+  ],
+] as const) {
+  test(`a stale worker that says ${says} is not heard when another attempt has taken the effect over`, async (t) => {
+    const setting = await scene(t)
+    const { lh } = setting
+    const slow = async (job: ManualJob<number>, end: () => string) => {
+      const [begun, goOn] = [gate(), gate()]
+      const work = async () => {
+        begun.open()
+        await goOn.promise
+        return end()
+      }
+      const result = job.once('charge', work, { ifUnknown: 'retry' })
+      result.catch(() => {})
+      await begun.promise
+      return { result, goOn: goOn.open }
+    }
+    const stale = await slow(await claimed(lh), staleEnd)
+    const second = await takenOver(setting)
+    const fresh = await slow(second, () => 'fresh')
+    stale.goOn()
+    await failureOf(stale.result)
+    assert.deepEqual(await ledger(lh, second), ['charge started by 2'], 'nothing was changed')
+    fresh.goOn()
+    assert.equal(await fresh.result, 'fresh')
+    assert.equal((await lh.effects(second.id))[0]?.result, 'fresh')
   })
-  await begun.promise
-  const second = await takenOver(setting)
-  const fresh = await second.once('charge', () => 'fresh', { ifUnknown: 'retry' })
-  goOn.open()
-  assert.ok((await failureOf(late)) instanceof LeaseLostError)
-  const [effect] = await setting.lh.effects(second.id)
-  assert.deepEqual([fresh, effect?.result, effect?.generation], ['fresh', 'fresh', 2])
-})
+}
 
 test('a stale worker whose effect nobody has begun since says that it happened, and gets LeaseLostError', async (t) => {
   const setting = await scene(t)
@@ -199,21 +219,18 @@ test('a stale worker whose effect nobody has begun since says that it happened, 
   assert.equal(charge.runs, 0)
 })
 
-test('a stale NotDone does not remove the marker of whoever took the effect over', async (t) => {
+test('only the marker that was seen is taken over, and only by whoever has the job', async (t) => {
   const setting = await scene(t)
+  const lane = new Lane(setting.db.pool)
   const first = await claimed(setting.lh)
-  const [begun, goOn] = [gate(), gate()]
-  const late = first.once('charge', async () => {
-    begun.open()
-    await goOn.promise
-    throw new NotDone()
-  })
-  await begun.promise
-  const second = await takenOver(setting)
-  await second.once('charge', () => 'fresh', { ifUnknown: 'retry' })
-  goOn.open()
-  await failureOf(late)
-  assert.deepEqual(await ledger(setting.lh, second), ['charge done by 2'])
+  await failureOf(first.once('charge', () => Promise.reject(new Error('x'))))
+  const { id: jobId } = await takenOver(setting)
+  assert.equal(await takeOver(lane, { jobId, generation: 1 }, 'charge', 1), 'refused')
+  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 7), false)
+  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 1), true)
+  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 1), false, 'it is ours by now')
+  await done(lane, { jobId, generation: 2 }, 'charge', null)
+  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 2), false, 'it is done')
 })
 
 test('an effect costs two statements, and its repeat one', async (t) => {

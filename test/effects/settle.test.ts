@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { settleEffect } from '../../src/effects/ledger.ts'
-import type { Finding, ManualJob } from '../../src/index.ts'
+import type { EffectFinding, ManualJob } from '../../src/index.ts'
 import { claim, newClaimId } from '../../src/queue/claim.ts'
 import { everySpot } from '../../src/queue/marks.ts'
 import { gate, waitUntilBlocked } from '../support/database.ts'
@@ -120,7 +120,7 @@ test('what cannot be used is refused', async (t) => {
   const settle = lh.settleEffect.bind(lh) as (...args: unknown[]) => Promise<unknown>
   const findings: unknown[] = [{}, { happened: 'yes' }, undefined, null, { happened: true, results: 1 }]
   for (const finding of findings) assert.equal(await codeOf(() => settle('1', 'charge', finding)), 'INVALID_OPTION')
-  assert.equal(await codeOf(() => settle('x', 'charge', { happened: true } satisfies Finding)), 'INVALID_OPTION')
-  assert.equal(await codeOf(() => settle('1', 'a\0', { happened: true } satisfies Finding)), 'INVALID_OPTION')
+  assert.equal(await codeOf(() => settle('x', 'charge', { happened: true } satisfies EffectFinding)), 'INVALID_OPTION')
+  assert.equal(await codeOf(() => settle('1', 'a\0', { happened: true } satisfies EffectFinding)), 'INVALID_OPTION')
   assert.equal(await codeOf(() => lh.effects('1; drop')), 'INVALID_OPTION')
 })
