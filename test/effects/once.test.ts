@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { done, takeOver } from '../../src/effects/ledger.ts'
+import { Effects } from '../../src/effects/once.ts'
 import { EffectUnknownError, LeaseLostError, type ManualJob, NotDone } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
 import { again, claimed, failureOf, ledger, returned, takenOver, task } from '../support/effects.ts'
@@ -231,6 +232,17 @@ test('only the marker that was seen is taken over, and only by whoever has the j
   assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 1), false, 'it is ours by now')
   await done(lane, { jobId, generation: 2 }, 'charge', null)
   assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 2), false, 'it is done')
+})
+
+test('a process that stood still after it began, and finds its lease over, runs nothing and takes its marker back', async (t) => {
+  const { lh, db } = await scene(t)
+  const job = await claimed(lh)
+  const answers = [false, true] // Asked before the effect is begun, and again before it is run.
+  const effects = new Effects(new Lane(db.pool), { jobId: job.id, generation: 1 }, () => answers.shift()!)
+  const names = statements(t)
+  assert.equal(await codeOf(() => effects.once('charge', () => assert.fail('it is too late'))), 'LEASE_LOST')
+  assert.deepEqual(names, ['effect.begin', 'effect.not_done'])
+  assert.deepEqual([await ledger(lh, job), answers], [[], []])
 })
 
 test('an effect costs two statements, and its repeat one', async (t) => {
