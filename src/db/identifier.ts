@@ -1,23 +1,32 @@
-/** Names of the caller's tables and columns. They become part of a statement, so little is allowed, and all is quoted. */
+/**
+ * Names of other people's tables and columns. They cannot be parameters, so they are held against a list of characters and
+ * then quoted: nothing in them can end the quotes, be folded to another name, or be cut off.
+ */
 import { InvalidOptionError } from '../core/errors.ts'
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/
 
-/** One identifier: `order_id`. */
+/** One name, quoted, exactly as it was written when the table was made. */
 export function quoteName(option: string, name: string): string {
   if (typeof name === 'string' && NAME.test(name)) return `"${name}"`
-  throw new InvalidOptionError(option, `${shown(name)} is not a name: 1 to 63 of A-Z, a-z, 0-9 and _, no digit first`)
+  throw new InvalidOptionError(
+    option,
+    `${JSON.stringify(name)} is not a name: 1 to 63 of A-Z, a-z, 0-9 and _, no digit first`,
+  )
 }
 
-/** A table, with its schema or without: `receipt`, `billing.receipt`. */
+/** A table, with its schema in front if it has one: `job` or `billing.job`. */
 export function quoteTable(option: string, name: string): string {
-  const parts = typeof name === 'string' ? name.split('.') : []
-  if (parts.length < 1 || parts.length > 2) {
-    throw new InvalidOptionError(option, `${shown(name)} is not a table: pass 'table' or 'schema.table'`)
-  }
+  const parts = typeof name === 'string' ? name.split('.') : [name]
+  if (parts.length > 2) throw new InvalidOptionError(option, 'it has more than a schema and a table')
   return parts.map((part) => quoteName(option, part)).join('.')
 }
 
-function shown(name: unknown): string {
-  return typeof name === 'string' ? JSON.stringify(name.slice(0, 100)) : `a ${typeof name}`
+/** Puts names into a statement that was written with `{table}`, `{id}` and so on. */
+export function renderNames(statement: string, names: Readonly<Record<string, string>>): string {
+  return statement.replace(/\{(\w+)\}/g, (_, word: string) => {
+    const name = names[word]
+    if (name === undefined) throw new TypeError(`the statement asks for {${word}}`)
+    return name
+  })
 }

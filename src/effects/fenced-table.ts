@@ -1,7 +1,7 @@
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { settlingConflicts } from '../db/conflict.ts'
-import { quoteName, quoteTable } from '../db/identifier.ts'
+import { quoteName, quoteTable, renderNames } from '../db/identifier.ts'
 import type { Queryable } from '../db/lane.ts'
 import { checkGeneration } from '../queue/outcome.ts'
 import { FENCED_COLUMN, FENCED_WRITE } from './fenced-table.sql.ts'
@@ -58,7 +58,7 @@ export class FencedTable {
       if (value === undefined) throw new InvalidOptionError('set', `${column} is undefined; pass null, or leave it out`)
       return `${quoted} = $${index + 3}, `
     })
-    const text = render(FENCED_WRITE, { ...this.#quoted, assignments: assignments.join('') })
+    const text = renderNames(FENCED_WRITE, { ...this.#quoted, assignments: assignments.join('') })
     const values = [id, generation, ...Object.values(set)]
     const { rows } = await settlingConflicts(() => db.query({ text, values, rowMode: 'array' }))
     const [written, there] = (rows as unknown as [unknown, unknown][])[0]!
@@ -68,15 +68,10 @@ export class FencedTable {
 
   /** What the table needs, to be put into a migration of yours. */
   sql(): string {
-    return `${render(FENCED_COLUMN, this.#quoted).replace(/^--.*\n/, '')};`
+    return `${renderNames(FENCED_COLUMN, this.#quoted).replace(/^--.*\n/, '')};`
   }
 }
 
 export function fencedTable(table: string, options: FencedTableOptions): FencedTable {
   return new FencedTable(table, options)
-}
-
-/** Every name was checked and quoted by now, and none holds a brace. */
-function render(statement: string, names: Readonly<Record<string, string>>): string {
-  return statement.replace(/\{(\w+)\}/g, (_, word: string) => names[word]!)
 }
