@@ -246,7 +246,7 @@ export class Worker {
   }
 
   #makeHousekeeper(lane: Lane): Housekeeper {
-    const { leaseMs, sweepMs, keepDeadLettersMs, keepAttemptsMs } = this.#settings
+    const { leaseMs, sweepMs, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#settings
     return new Housekeeper({
       lane,
       events: this.#events,
@@ -255,6 +255,7 @@ export class Worker {
       sweepEveryMs: sweepMs,
       keepDeadLettersMs,
       keepAttemptsMs,
+      keepEffectsMs,
       keepFinishedMs: Math.max(...[...this.#handlers.values()].map(({ kind }) => kind.keepMs || 0)),
       onSuspects: () => this.#fetcher.suspectsWait(),
     })
