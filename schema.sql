@@ -76,7 +76,7 @@ create table leasehold.dead_letter (
   idempotency_key text,
   metadata jsonb,
   tags text[],
-  constraint dead_letter_reason CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'fatal'::text, 'invalid_input'::text, 'lease_expired'::text, 'expired'::text]))),
+  constraint dead_letter_reason CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'fatal'::text, 'invalid_input'::text, 'effect_unknown'::text, 'lease_expired'::text, 'expired'::text]))),
   constraint dead_letter_pkey PRIMARY KEY (id)
 ) with (vacuum_truncate=off);
 
@@ -85,6 +85,17 @@ create table leasehold.duty (
   next_at timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone,
   constraint duty_pkey PRIMARY KEY (name)
 ) with (fillfactor=50, vacuum_truncate=off);
+
+create table leasehold.effect (
+  job_id bigint not null,
+  lease_generation bigint not null,
+  started_at timestamp with time zone not null,
+  finished_at timestamp with time zone,
+  name text not null,
+  result jsonb,
+  constraint only_what_is_done_has_a_result CHECK (((result IS NULL) OR (finished_at IS NOT NULL))),
+  constraint effect_pkey PRIMARY KEY (job_id, name)
+) with (fillfactor=70, vacuum_truncate=off);
 
 create table leasehold.idempotency_key (
   queue text not null,
@@ -148,6 +159,14 @@ create table leasehold.migration (
   constraint migration_pkey PRIMARY KEY (version)
 );
 
+create table leasehold.processed_message (
+  source text not null,
+  message_id text not null,
+  processed_at timestamp with time zone not null,
+  forget_at timestamp with time zone not null,
+  constraint processed_message_pkey PRIMARY KEY (source, message_id)
+);
+
 CREATE INDEX claim_by_worker ON leasehold.claim USING btree (worker_id);
 
 CREATE INDEX claim_to_sweep ON leasehold.claim USING btree (expires_at);
@@ -163,6 +182,8 @@ CREATE INDEX job_suspect ON leasehold.job USING btree (queue, priority, availabl
 CREATE INDEX job_to_claim ON leasehold.job USING btree (queue, priority, available_at, id) WHERE ((NOT blocked) AND (crashes = 0));
 
 CREATE INDEX job_to_expire ON leasehold.job USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX processed_message_to_forget ON leasehold.processed_message USING btree (forget_at);
 
 CREATE OR REPLACE FUNCTION leasehold.bucket(partition_key text)
  RETURNS smallint
@@ -488,6 +509,12 @@ begin
     insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash)
     select '', n::text, -n, '0', convert_to(wide, 'UTF8') from generate_series(1, 1024) n;
     delete from "leasehold".idempotency_key where job_id < 0;
+  end if;
+  -- Made by a later migration; this runs after all of them.
+  if pg_relation_size('"leasehold".effect') < 256 * 8192 then
+    insert into "leasehold".effect (job_id, lease_generation, started_at, finished_at, name, result)
+    select -n, 0, 'epoch', 'epoch', '', to_jsonb(wide) from generate_series(1, 1024) n;
+    delete from "leasehold".effect where job_id < 0;
   end if;
 end
 $function$

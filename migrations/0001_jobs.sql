@@ -152,7 +152,8 @@ create table leasehold.dead_letter (
   metadata         jsonb,
   tags             text[],
   constraint dead_letter_pkey primary key (id),
-  constraint dead_letter_reason check (reason in ('attempts_exhausted', 'fatal', 'invalid_input', 'lease_expired', 'expired'))
+  constraint dead_letter_reason check (
+    reason in ('attempts_exhausted', 'fatal', 'invalid_input', 'effect_unknown', 'lease_expired', 'expired'))
 ) with (vacuum_truncate = off);
 
 create index dead_letter_by_queue on leasehold.dead_letter (queue, died_at, id);

@@ -21,18 +21,34 @@ export {
 } from './core/errors.ts'
 export { type Kind, type KindOptions, kind } from './core/kind.ts'
 export type { Log, LogEntry } from './core/log.ts'
-export { Cancel, Fatal, RetryAfter, Snooze } from './core/steering.ts'
+export { Cancel, Fatal, NotDone, RetryAfter, Snooze } from './core/steering.ts'
 export type { ErrorDescription } from './core/storable.ts'
+export { type Pattern, type PatternAdvice, type PatternAnswers, whichPattern } from './core/which-pattern.ts'
 export type { Chore } from './db/chore.ts'
 export type { ConnectionOptions } from './db/connection.ts'
 export type { Queryable } from './db/lane.ts'
 export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
 export { type TransactionOptions, withTransaction } from './db/transaction.ts'
+export { type FencedTable, type FencedTableOptions, type FencedWrite, fencedTable } from './effects/fenced-table.ts'
+export type { Effect, EffectFinding, EffectSettled } from './effects/ledger.ts'
+export {
+  type HandledMessage,
+  type MessageSource,
+  type MessageSourceOptions,
+  messageSource,
+} from './effects/messages.ts'
+export type { Once, OnceOptions } from './effects/once.ts'
 export { type GuardCounts, type GuardedWrite, WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 export type { Seen } from './guard/ids.ts'
 export type { Rollout } from './guard/rollout.ts'
 export type { JobSnapshot, ListOptions } from './inspect/jobs.ts'
-export { type EnqueueOptions, type Finished, Leasehold, type ManyOptions, type RedriveFilter } from './leasehold.ts'
+export {
+  type EnqueueOptions,
+  type Finished,
+  Leasehold,
+  type ManyOptions,
+  type RedriveFilter,
+} from './leasehold.ts'
 export type { Enqueued } from './queue/enqueue.ts'
 export type { JobId, Status } from './queue/job.ts'
 export type { CancelOutcome } from './queue/operator.ts'
@@ -42,11 +58,11 @@ export {
   type Claimed,
   type ClaimOutcome,
   databaseNow,
-  type Outcome,
   type RowClaim,
   type RowId,
   type StatusTable,
   statusTable,
+  type TransitionOutcome,
   type Values,
 } from './transitions/status-table.ts'
 export type { Worked } from './transitions/work.ts'

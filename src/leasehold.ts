@@ -1,5 +1,6 @@
 /** The public face: what producers, scripts and worker processes call. */
 
+import type { ClientBase } from 'pg'
 import { checkDate } from './core/check.ts'
 import { type Duration, durationMs } from './core/duration.ts'
 import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
@@ -11,6 +12,9 @@ import { Connection, type ConnectionOptions } from './db/connection.ts'
 import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
 import { checkTx } from './db/transaction.ts'
+import { assertLease } from './effects/lease.ts'
+import { type Effect, type EffectFinding, type EffectSettled, listEffects, settleEffect } from './effects/ledger.ts'
+import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } from './effects/messages.ts'
 import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
@@ -150,6 +154,46 @@ export class Leasehold {
     checkOptions('redrive', which, ['kind', 'reason', 'limit'])
     const { kind, ...filter } = which
     return redrive(lane, await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name }))
+  }
+
+  /** What was begun and done for this job, in that order. Kept while the job can run, and `keepEffects` after. */
+  effects(jobId: string): Promise<Effect[]> {
+    return listEffects(this.#connection.lane, jobId as JobId)
+  }
+
+  /**
+   * Says whether an effect happened that was begun and whose end is not on record; then redrive the job. Answers
+   * `processing`, and changes nothing, while a worker has the job.
+   */
+  settleEffect(jobId: string, name: string, finding: EffectFinding): Promise<EffectSettled> {
+    return settleEffect(this.#connection.lane, jobId as JobId, name, finding)
+  }
+
+  /** Holds the lease of a claimed job until your transaction ends, or throws LeaseLostError. */
+  async assertLease(tx: Queryable, job: { readonly id: string; readonly generation: number }): Promise<void> {
+    const { lane } = this.#connection
+    await assertLease(lane.within(checkTx(tx)), { jobId: job.id as JobId, generation: job.generation })
+  }
+
+  /**
+   * Whether this message is new, in your open transaction: it is handled exactly when that commits. Waits for another
+   * transaction that handles the same message this moment.
+   */
+  async firstTime(tx: Queryable, source: MessageSource, messageId: string): Promise<boolean> {
+    return firstTime(this.#connection.lane.within(checkTx(tx)), source, messageId)
+  }
+
+  /**
+   * Handles a message in a transaction, once. Begun again when Postgres gives it up, so do nothing in it that a rollback
+   * cannot undo. When the reply to the commit is lost this throws; called again, it tells.
+   */
+  oncePerMessage<T>(
+    source: MessageSource,
+    messageId: string,
+    handle: (tx: ClientBase) => Promise<T> | T,
+  ): Promise<HandledMessage<T>> {
+    const { lane, pool } = this.#connection
+    return oncePerMessage(lane, pool, source, messageId, handle)
   }
 
   /** A worker for these kinds. Nothing happens before its run(). */

@@ -64,8 +64,8 @@ export class DeadlineError extends LeaseholdError {
 }
 
 /**
- * Thrown when an earlier attempt began an effect and its end was never recorded: it may have happened or not. The effect
- * was not begun again, and the job becomes a dead letter for a person to decide.
+ * Thrown when an effect may have happened or not: an earlier attempt began it and its end was never recorded, or it threw
+ * just now (then that is the cause). It is not begun again, and the job becomes a dead letter for a person to decide.
  */
 export class EffectUnknownError extends LeaseholdError {
   readonly code = 'EFFECT_UNKNOWN'

@@ -35,3 +35,15 @@ export class Snooze extends Error {
 export class Cancel extends Error {
   override readonly name = 'Cancel'
 }
+
+/**
+ * Thrown by an effect inside `job.once`: it certainly did not happen, so it may be begun again. The cause is what the
+ * handler then sees, and may be any of the above; without one it is this error itself.
+ */
+export class NotDone extends Error {
+  override readonly name = 'NotDone'
+
+  constructor(message = 'the effect did not happen', options?: ErrorOptions) {
+    super(message, options)
+  }
+}

@@ -1,18 +1,16 @@
-import pg from 'pg'
 import { DeadlineError } from '../core/errors.ts'
 
-/**
- * Whether the error says that the server could not be reached or was going, rather than that it refused. What was sent may
- * have been carried out.
- */
+/** The server is going, is not to be reached, has no room, or has become somebody's standby. */
+const BY_SERVER = /^(57P0[1-5]|08\d{3}|25006|53300)$/
+const BY_SOCKET = /^(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ENOENT)$/
+/** What pg says of sockets, without a code. */
+const BY_DRIVER =
+  /^(Connection terminated|timeout e|Query read timeout|Client has encountered a connection error|Client was closed)/
+
+/** Whether the error says that the server could not be asked, rather than that it refused. It may have done what was sent. */
 export function isOutage(error: unknown): boolean {
   if (error instanceof DeadlineError) return true
-  const code = String((error as { code?: unknown } | null | undefined)?.code ?? '')
-  if (error instanceof pg.DatabaseError || /^[0-9A-Z]{5}$/.test(code)) return /^(57P..|08...|25006|53300)$/.test(code)
-  // What Node and pg say of sockets; a TypeError is a mistake in somebody's code.
-  return (
-    error instanceof Error &&
-    (code !== '' || /connection|timeout/i.test(error.message)) &&
-    !(error instanceof TypeError)
-  )
+  if (!(error instanceof Error)) return false
+  const code = String((error as { code?: unknown }).code ?? '')
+  return code === '' ? BY_DRIVER.test(error.message) : BY_SERVER.test(code) || BY_SOCKET.test(code)
 }

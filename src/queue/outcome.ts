@@ -61,15 +61,20 @@ function completeAndKeep(lane: Lane, worker: Worker, items: readonly Completion[
  * level Postgres may answer 40001 instead.
  */
 export async function completeWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
-  await tx.run(BE_IN_A_TRANSACTION, []).catch((error: { code?: unknown }) => {
-    const noTransaction = error.code === '25P01'
-    throw noTransaction ? new InvalidOptionError('tx', 'no transaction is open on it', { cause: error }) : error
-  })
+  await beInATransaction(tx)
   const { busy } = await ended(tx, worker, item)
   if (busy.length === 0) return
   // A sweep or a cancel is looking at the row. They take milliseconds: wait, and then we know.
   await tx.run(HOLD, [item.jobId, item.generation])
   if ((await ended(tx, worker, item)).busy.length > 0) throw new LeaseLostError(item)
+}
+
+/** What is done in the caller's transaction would mean nothing without one. */
+export async function beInATransaction(tx: Lane): Promise<void> {
+  await tx.run(BE_IN_A_TRANSACTION, []).catch((error: { code?: unknown }) => {
+    const noTransaction = error.code === '25P01'
+    throw noTransaction ? new InvalidOptionError('tx', 'no transaction is open on it', { cause: error }) : error
+  })
 }
 
 async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
@@ -78,6 +83,9 @@ async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWri
   return answer
 }
 
+/** Why a worker buries a job. */
+export type BuryReason = 'fatal' | 'invalid_input' | 'effect_unknown'
+
 /**
  * fail: try again after the delay while attempts last. bury: a dead letter now. snooze: again after the delay, attempt
  * handed back. release: as if never claimed. cancel: cancelled.
@@ -85,7 +93,7 @@ async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWri
 export type Settlement = Lease &
   (
     | { readonly verb: 'fail'; readonly error: unknown; readonly delayMs: number }
-    | { readonly verb: 'bury'; readonly error: unknown; readonly reason: 'fatal' | 'invalid_input' }
+    | { readonly verb: 'bury'; readonly error: unknown; readonly reason: BuryReason }
     | { readonly verb: 'snooze'; readonly delayMs: number }
     | { readonly verb: 'release' }
     | { readonly verb: 'cancel' }
@@ -159,7 +167,7 @@ function fences(leases: readonly Lease[]): [string, string] {
   return [idArray('jobId', jobIds), numericArray(leases.map((lease) => checkGeneration(lease.generation)))]
 }
 
-function checkGeneration(generation: number): number {
+export function checkGeneration(generation: number): number {
   return checkInteger('generation', generation, 0, Number.MAX_SAFE_INTEGER)
 }
 
@@ -169,7 +177,7 @@ function safeDelay(delayMs: number): number {
 }
 
 function safeReason(reason: string): string {
-  return reason === 'invalid_input' ? reason : 'fatal'
+  return reason === 'invalid_input' || reason === 'effect_unknown' ? reason : 'fatal'
 }
 
 function toLease(row: Row): Lease {

@@ -4,22 +4,22 @@
 
 //   $1 id  $2 … the user's columns
 export const TRANSITION = `-- row.transition
-update {table} set {status} = {to}{set} where {id} = $1 and {status} = {from} returning true`
+update {table} set {status} = {to}{set} where {id} = $1 and {status} = {from}`
 
 //   $1 id  $2 token
 export const CLAIM = `-- row.claim
 update {table} set {status} = {claimed}, {claim_token} = $2, {claimed_at} = statement_timestamp()
-where {id} = $1 and {status} = {ready} returning true`
+where {id} = $1 and {status} = {ready}`
 
 //   $1 id  $2 token
 export const RENEW = `-- row.renew
 update {table} set {claimed_at} = statement_timestamp()
-where {id} = $1 and {claim_token} = $2 and {status} = {claimed} returning true`
+where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
 // The token stays, so that a holder whose reply was lost can ask.
 //   $1 id  $2 token  $3 … the user's columns
 export const COMMIT = `-- row.commit
-update {table} set {status} = {done}{set} where {id} = $1 and {claim_token} = $2 and {status} = {claimed} returning true`
+update {table} set {status} = {done}{set} where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
 // What is counted is counted here, on the row as it is, not on what somebody read before. No attempt left: no next time.
 //   $1 id  $2 error  $3 attempts at most  $4 first backoff in ms  $5 longest
@@ -27,14 +27,14 @@ export const FAIL = `-- row.fail
 update {table} set {status} = {failed}, {last_error} = $2, {attempt_count} = {attempt_count} + 1,
   {retry_at} = case when {attempt_count} + 1 < $3::int then statement_timestamp()
     + least($5::float8, $4::float8 * 2 ^ least({attempt_count}, 60)) * (0.75 + 0.25 * random()) * interval '1 ms' end
-where {id} = $1 and {status} = {ready} returning true`
+where {id} = $1 and {status} = {ready}`
 
 //   $1 … $5 as above  $6 token
 export const FAIL_CLAIM = `-- row.fail_claim
 update {table} set {status} = {failed}, {last_error} = $2, {attempt_count} = {attempt_count} + 1,
   {retry_at} = case when {attempt_count} + 1 < $3::int then statement_timestamp()
     + least($5::float8, $4::float8 * 2 ^ least({attempt_count}, 60)) * (0.75 + 0.25 * random()) * interval '1 ms' end
-where {id} = $1 and {claim_token} = $6 and {status} = {claimed} returning true`
+where {id} = $1 and {claim_token} = $6 and {status} = {claimed}`
 
 //   $1 id
 export const FIND = `-- row.find

@@ -24,7 +24,7 @@ export type RowId = string | number | bigint
 export const databaseNow: unique symbol = Symbol('databaseNow')
 
 /** applied: by this call. already handled: by another one, and the row has this status now. not found: not there, or not yet. */
-export type Outcome =
+export type TransitionOutcome =
   | { readonly outcome: 'applied' }
   | { readonly outcome: 'already handled'; readonly status: string }
   | { readonly outcome: 'not found' }
@@ -43,7 +43,7 @@ export interface RowClaim {
 
 export type Claimed =
   | { readonly outcome: 'applied'; readonly claim: RowClaim }
-  | Exclude<Outcome, { outcome: 'applied' }>
+  | Exclude<TransitionOutcome, { outcome: 'applied' }>
 
 export type Values<Column extends string> = { readonly [C in Column]?: unknown }
 
@@ -70,7 +70,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     from: From,
     to: A[From][number],
     set: Values<Column> = {},
-  ): Promise<Outcome> {
+  ): Promise<TransitionOutcome> {
     const definition = this.#definition
     definition.checkArrow(from, to)
     const { list, values, key } = this.#assignments(set, 2)
@@ -90,8 +90,8 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     const token = options.token ?? randomUUID()
     const claim = { id: checkId(id), token }
     for (let round = 0; ; round++) {
-      const taken = await send(db, this.#definition.statement('claim', CLAIM), [id, token])
-      if (taken.length > 0) return { outcome: 'applied', claim }
+      const claimIt = this.#definition.statement('claim', CLAIM)
+      if (await change(db, claimIt, [id, token])) return { outcome: 'applied', claim }
       const found = await this.#findClaim(db, claim)
       if (found === undefined) return { outcome: 'not found' }
       if (found.isOurs && found.status === claimed) return { outcome: 'applied', claim }
@@ -112,8 +112,8 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
    * attempts last. With an id instead of a claim: a row that was never claimed, in work of one phase.
    */
   fail(db: Queryable, claim: RowClaim, error: unknown): Promise<ClaimOutcome>
-  fail(db: Queryable, id: RowId, error: unknown): Promise<Outcome>
-  async fail(db: Queryable, which: RowClaim | RowId, error: unknown): Promise<ClaimOutcome | Outcome> {
+  fail(db: Queryable, id: RowId, error: unknown): Promise<TransitionOutcome>
+  async fail(db: Queryable, which: RowClaim | RowId, error: unknown): Promise<ClaimOutcome | TransitionOutcome> {
     const { ready, failed } = this.#definition.needPhases()
     const { maxAttempts, backoff } = this.#definition
     const said = [lastError(error), maxAttempts, backoff.firstMs, backoff.maxMs]
@@ -159,10 +159,16 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /** From a status that everyone can leave: who comes second is told what became of the row. */
-  async #apply(db: Queryable, id: RowId, from: string, update: Sendable, values: readonly unknown[]): Promise<Outcome> {
+  async #apply(
+    db: Queryable,
+    id: RowId,
+    from: string,
+    update: Sendable,
+    values: unknown[],
+  ): Promise<TransitionOutcome> {
     for (let round = 0; ; round++) {
-      if ((await send(db, update, values)).length > 0) return { outcome: 'applied' }
-      const [row] = await send(db, this.#definition.statement('find', FIND), [id])
+      if (await change(db, update, values)) return { outcome: 'applied' }
+      const [row] = await read(db, this.#definition.statement('find', FIND), [id])
       if (row === undefined) return { outcome: 'not found' }
       // It has come back in between, or has just been committed.
       if (row[0] !== from || round === ROUNDS) return { outcome: 'already handled', status: row[0]! }
@@ -170,21 +176,15 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /** From a claim: nobody but its holder, once or again. */
-  async #end(
-    db: Queryable,
-    claim: RowClaim,
-    to: string,
-    update: Sendable,
-    values: readonly unknown[],
-  ): Promise<ClaimOutcome> {
-    if ((await send(db, update, values)).length > 0) return { outcome: 'applied' }
+  async #end(db: Queryable, claim: RowClaim, to: string, update: Sendable, values: unknown[]): Promise<ClaimOutcome> {
+    if (await change(db, update, values)) return { outcome: 'applied' }
     const found = await this.#findClaim(db, claim)
     if (found === undefined) return { outcome: 'not found' }
     return found.isOurs && found.status === to ? { outcome: 'applied' } : { outcome: 'lost', status: found.status }
   }
 
   async #findClaim(db: Queryable, { id, token }: RowClaim): Promise<{ status: string; isOurs: boolean } | undefined> {
-    const [row] = await send(db, this.#definition.statement('find_claim', FIND_CLAIM), [id, token])
+    const [row] = await read(db, this.#definition.statement('find_claim', FIND_CLAIM), [id, token])
     return row === undefined ? undefined : { status: row[0]!, isOurs: row[1] === 't' }
   }
 
@@ -201,9 +201,18 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 }
 
-async function send(db: Queryable, statement: Sendable, values: readonly unknown[]): Promise<readonly Row[]> {
-  const query = { ...statement, values: values as unknown[], rowMode: 'array' as const, types: asPrinted }
-  return settlingConflicts(async () => (await db.query(query)).rows as unknown as Row[])
+/** Whether it changed the row. */
+async function change(db: Queryable, statement: Sendable, values: unknown[]): Promise<boolean> {
+  const query = { ...statement, values, rowMode: 'array' as const }
+  const { rowCount } = await settlingConflicts(() => db.query(query))
+  // A client that does not tell would make every answer a guess.
+  if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
+  return rowCount > 0
+}
+
+async function read(db: Queryable, statement: Sendable, values: unknown[]): Promise<readonly Row[]> {
+  const query = { ...statement, values, rowMode: 'array' as const, types: asPrinted }
+  return (await settlingConflicts(() => db.query(query))).rows as unknown as Row[]
 }
 
 function checkId(id: RowId): RowId {

@@ -1,14 +1,16 @@
 /** Claim, effect, commit, with the claim kept alive in between and no connection held. */
+import { randomUUID } from 'node:crypto'
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
-import type { ClaimOutcome, Outcome, RowClaim, RowId, StatusTable, Values } from './status-table.ts'
+import type { ClaimOutcome, RowClaim, RowId, StatusTable, TransitionOutcome, Values } from './status-table.ts'
 
+const CLAIM_ATTEMPTS = 5
 const OUTAGE_BACKOFF = { firstMs: 50, maxMs: 5_000 }
 
 /** failed: the effect threw, and that is recorded. lost: it was too slow, and its row was taken back. */
-export type Worked = Outcome | ClaimOutcome | { readonly outcome: 'failed'; readonly error: unknown }
+export type Worked = TransitionOutcome | ClaimOutcome | { readonly outcome: 'failed'; readonly error: unknown }
 
 export async function workOnRow(
   table: StatusTable,
@@ -17,24 +19,45 @@ export async function workOnRow(
   effect: (claim: RowClaim & { readonly signal: AbortSignal }) => Promise<Values<string> | undefined>,
   stuckAfterMs: number,
 ): Promise<Worked> {
-  const claimed = await table.claim(db, id)
+  // The token first: if the reply is lost, the claim can be asked for again.
+  const token = randomUUID()
+  const sentAt = monotonicMs()
+  const claimed = await patiently(CLAIM_ATTEMPTS, () => table.claim(db, id, { token }))
   if (claimed.outcome !== 'applied') return claimed
   const { claim } = claimed
-  const keeper = new Keeper(stuckAfterMs, () => table.renew(db, claim))
+  const keeper = new Keeper(sentAt, stuckAfterMs, () => table.renew(db, claim))
   const failed = async (error: unknown): Promise<Worked> => {
     const recorded = await keeper.insist(() => table.fail(db, claim, error))
     return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
   }
   try {
-    const set = await effect({ ...claim, signal: keeper.signal })
-    // It has happened: an outage must not make anybody forget it.
-    return await keeper.insist(() => table.commit(db, claim, set))
-  } catch (error) {
-    // The effect failed, or what it returned cannot be stored. During an outage not even that can be said.
-    if (isOutage(error) && keeper.isOver) throw error
-    return await failed(error)
+    let set: Values<string> | undefined
+    try {
+      set = await effect({ ...claim, signal: keeper.signal })
+    } catch (error) {
+      return await failed(error)
+    }
+    try {
+      // It has happened: an outage must not make anybody forget it.
+      return await keeper.insist(() => table.commit(db, claim, set))
+    } catch (error) {
+      if (isOutage(error)) throw error
+      return await failed(error) // What it returned cannot be stored.
+    }
   } finally {
     await keeper.stop()
+  }
+}
+
+/** Again while the server cannot be reached, a few times: whoever brought the message will bring it again. */
+async function patiently<T>(attempts: number, ask: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!isOutage(error) || attempt === attempts) throw error
+    }
+    await sleep(backoffMs(attempt, OUTAGE_BACKOFF))
   }
 }
 
@@ -47,10 +70,10 @@ class Keeper {
   readonly #running: Promise<void>
   #deadline: number
 
-  constructor(lifeMs: number, renew: () => Promise<ClaimOutcome>) {
+  constructor(sentAt: number, lifeMs: number, renew: () => Promise<ClaimOutcome>) {
     this.#lifeMs = lifeMs
     this.#renew = renew
-    this.#deadline = monotonicMs() + lifeMs
+    this.#deadline = sentAt + lifeMs
     this.#running = this.#run()
   }
 

@@ -3,6 +3,7 @@ import pg from 'pg'
 import type { Log, LogEntry } from '../core/log.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { JobId } from '../queue/job.ts'
+import type { BuryReason } from '../queue/outcome.ts'
 
 /** Which job, and which of its claims. Never its input. */
 export interface JobInfo {
@@ -14,7 +15,7 @@ export interface JobInfo {
 }
 
 export type AbortReason = 'lease_lost' | 'cancelled' | 'timed_out' | 'stopping'
-export type DeadLetterReason = 'attempts_exhausted' | 'fatal' | 'invalid_input'
+export type DeadLetterReason = 'attempts_exhausted' | BuryReason
 
 /** What a worker tells. An outcome is told once it is recorded. */
 export interface WorkerEvents {

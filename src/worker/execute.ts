@@ -1,9 +1,12 @@
 import { backoffMs } from '../core/backoff.ts'
 import { CENTURY_MS } from '../core/duration.ts'
-import { InvalidInputError, LeaseLostError } from '../core/errors.ts'
+import { EffectUnknownError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
 import { parseInput } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
+import { effectKey } from '../effects/key.ts'
+import { assertLease } from '../effects/lease.ts'
+import { Effects, type Once } from '../effects/once.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { completeWithin, progress } from '../queue/outcome.ts'
 import type { HeldJob, Job } from './job.ts'
@@ -49,7 +52,12 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
   // complete(tx) has said itself that it changed nothing.
   if (isLoss) held.completedWithin = false
   // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
-  if (isLoss || isOurs(held)) return { verb: 'release' }
+  if (isLoss) return { verb: 'release' }
+  // Whatever else ended the handler, somebody has to find out.
+  if (error instanceof EffectUnknownError && error.jobId === held.claimed.jobId) {
+    return { verb: 'bury', error, reason: 'effect_unknown' }
+  }
+  if (isOurs(held)) return { verb: 'release' }
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
   if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error) }
   if (error instanceof Cancel || held.aborted === 'cancelled') return { verb: 'cancel' }
@@ -78,6 +86,7 @@ class RunningJob implements Job {
   readonly #claimed: ClaimedJob
   readonly #lane: Lane
   readonly #worker: Worker
+  #effects: Effects | undefined
 
   constructor(held: HeldJob, input: unknown, lane: Lane, worker: Worker) {
     this.input = input
@@ -138,6 +147,21 @@ class RunningJob implements Job {
     // From here on nobody but the database knows: the caller may drop the error, and the transaction may commit.
     this.#held.completedWithin = true
     await completeWithin(this.#lane.within(tx), this.#worker, { ...claimed, result, keepMs: handler.kind.keepMs })
+  }
+
+  get once(): Once {
+    const held = this.#held
+    const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs
+    this.#effects ??= new Effects(this.#lane, this.#claimed, isLost)
+    return this.#effects.once
+  }
+
+  effectKey(name: string): string {
+    return effectKey(this.id, this.enqueuedAt, name)
+  }
+
+  async assertLease(tx: Queryable): Promise<void> {
+    await assertLease(this.#lane.within(tx), this.#claimed)
   }
 
   async progress(note: unknown): Promise<void> {

@@ -3,6 +3,8 @@
  * interval (migrations/0006_duties.sql). All of it is true of every kind, known here or not, and safe to do twice.
  */
 import type { Lane } from '../db/lane.ts'
+import { pruneEffects } from '../effects/ledger.ts'
+import { pruneMessages } from '../effects/messages.ts'
 import { suspectsWait } from '../queue/claim.ts'
 import { type Duty, takeDuties } from '../queue/duty.ts'
 import { expire, makePartitions, pruneDeadLetters, pruneHistory, pruneKeys, sweep } from '../queue/housekeeping.ts'
@@ -12,6 +14,9 @@ import { Loop } from './loop.ts'
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
 const ROUNDS = 20
+/** Every message and every effect leaves a row: up to two million of each are dealt with in a turn. */
+const MANY_ROUNDS = 200
+const MANY = 10_000
 /** Between two questions what is due. */
 const SOONEST_MS = 50
 /** Days made ahead, so that a week without a worker leaves some; migrations make as many for kinds kept a week. */
@@ -27,6 +32,7 @@ export interface HousekeeperOptions {
   readonly sweepEveryMs: number
   readonly keepDeadLettersMs: number
   readonly keepAttemptsMs: number
+  readonly keepEffectsMs: number
   /** The longest time that any kind known here is kept. */
   readonly keepFinishedMs: number
   onSuspects(): void
@@ -37,6 +43,7 @@ export class Housekeeper {
   readonly #loop: Loop
   readonly #everyMs: Record<Duty, number>
   #keysFrom: Parameters<typeof pruneKeys>[1]
+  #effectsFrom: Parameters<typeof pruneEffects>[2]
   #stopping = false
 
   constructor(options: HousekeeperOptions) {
@@ -82,8 +89,8 @@ export class Housekeeper {
   }
 
   async #do(duty: Duty): Promise<void> {
-    const { lane, keepDeadLettersMs, keepAttemptsMs } = this.#options
-    const repeat = (more: () => Promise<boolean>) => this.#repeat(more)
+    const { lane, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#options
+    const repeat = (more: () => Promise<boolean>, rounds = ROUNDS) => this.#repeat(more, rounds)
     switch (duty) {
       case 'sweep':
         return this.#sweep()
@@ -92,6 +99,11 @@ export class Housekeeper {
       case 'prune':
         await repeat(async () => (await pruneDeadLetters(lane, keepDeadLettersMs)) === 1_000)
         await repeat(async () => (await pruneHistory(lane, keepAttemptsMs)) > 0)
+        await repeat(async () => {
+          this.#effectsFrom = (await pruneEffects(lane, keepEffectsMs, this.#effectsFrom, MANY)).next
+          return this.#effectsFrom !== undefined
+        }, MANY_ROUNDS)
+        await repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS)
         return repeat(async () => {
           this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
           return this.#keysFrom !== undefined
@@ -107,8 +119,8 @@ export class Housekeeper {
     await makePartitions(lane, Math.ceil(keepFinishedMs / DAY_MS) + DAYS_TO_SPARE)
   }
 
-  async #repeat(more: () => Promise<boolean>): Promise<void> {
-    for (let round = 0; round < ROUNDS && !this.#stopping; round++) if (!(await more())) return
+  async #repeat(more: () => Promise<boolean>, rounds = ROUNDS): Promise<void> {
+    for (let round = 0; round < rounds && !this.#stopping; round++) if (!(await more())) return
   }
 
   async #sweep(): Promise<void> {

@@ -1,6 +1,7 @@
 import { LeaseLostError } from '../core/errors.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
+import type { Once } from '../effects/once.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../queue/job.ts'
 import type { AbortReason, JobInfo } from './events.ts'
 import type { Handler } from './handler.ts'
@@ -28,6 +29,19 @@ export interface Job<Input = unknown> {
    * has the job by now; let it roll your transaction back.
    */
   complete(tx: Queryable, result?: unknown): Promise<void>
+  /**
+   * Runs an effect at most once, however often the job runs: a repeat returns the stored result. With `{ tx }` marker and
+   * effect commit together; without, the marker is committed first, and `ifUnknown` says what a crash in between means.
+   * Throw NotDone in the effect when it certainly did not happen.
+   */
+  readonly once: Once
+  /** For a service that takes idempotency keys: the same on every attempt, another for each job and name. */
+  effectKey(name: string): string
+  /**
+   * Holds the lease until your transaction ends, so that nobody else can have the job before it commits. Throws
+   * LeaseLostError when somebody has it by now.
+   */
+  assertLease(tx: Queryable): Promise<void>
   /** A note for people to see while the job runs. */
   progress(note: unknown): Promise<void>
 }

@@ -7,12 +7,15 @@ import { hostname } from 'node:os'
 import { backoffMs } from '../core/backoff.ts'
 import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
-import { DeadlineError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
+import { DeadlineError, EffectUnknownError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
 import { parseInput } from '../core/schema.ts'
 import { sleep } from '../core/timer.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
+import { effectKey } from '../effects/key.ts'
+import { assertLease } from '../effects/lease.ts'
+import { Effects, type Once } from '../effects/once.ts'
 import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../queue/claim.ts'
 import type { ClaimedJob, ClaimId, JobId, Worker } from '../queue/job.ts'
 import { everySpot } from '../queue/marks.ts'
@@ -46,6 +49,9 @@ export class ManualJob<Output = unknown> {
   readonly attempt: number
   readonly maxAttempts: number
   readonly input: Output
+  /** As in a handler. What it throws is yours to record: bury(error) if it is an EffectUnknownError. */
+  readonly once: Once
+  readonly #createdAt: Date
   readonly #lane: Lane
   readonly #worker: Worker
   readonly #claimId: ClaimId
@@ -74,6 +80,18 @@ export class ManualJob<Output = unknown> {
     this.attempt = claimed.attempt
     this.maxAttempts = claimed.maxAttempts
     this.input = input
+    this.once = new Effects(lane, claimed).once
+    this.#createdAt = new Date(claimed.createdAt)
+  }
+
+  /** For a service that takes idempotency keys: the same on every attempt, another for each job and name. */
+  effectKey(name: string): string {
+    return effectKey(this.id, this.#createdAt, name)
+  }
+
+  /** Holds the lease until your transaction ends, or throws LeaseLostError. */
+  async assertLease(tx: Queryable): Promise<void> {
+    await assertLease(this.#lane.within(tx), this.#lease)
   }
 
   /** Done, with this result. With `tx`, done exactly when that transaction commits. */
@@ -95,7 +113,8 @@ export class ManualJob<Output = unknown> {
 
   /** A dead letter now. */
   async bury(error: unknown): Promise<void> {
-    await this.#settle({ verb: 'bury', error, reason: 'fatal' })
+    const reason = error instanceof EffectUnknownError ? 'effect_unknown' : 'fatal'
+    await this.#settle({ verb: 'bury', error, reason })
   }
 
   /** Again after this long; the attempt is not spent. */

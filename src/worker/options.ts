@@ -23,6 +23,8 @@ export interface WorkerOptions {
   readonly keepDeadLetters?: Duration
   /** The history of attempts that did not succeed. Default: 7d. */
   readonly keepAttempts?: Duration
+  /** What was done for a job, after it was done and when the job cannot run any more. Default: 72h. */
+  readonly keepEffects?: Duration
   /** Which signals make it stop. Default: SIGTERM and SIGINT; none in drain() and runOnce(). */
   readonly signals?: readonly NodeJS.Signals[]
   /** For people to know this worker by. Default: host:pid. */
@@ -40,6 +42,7 @@ const KNOWN = [
   'sweep',
   'keepDeadLetters',
   'keepAttempts',
+  'keepEffects',
   'signals',
   'label',
   'chores',
@@ -54,6 +57,7 @@ export interface WorkerSettings {
   readonly sweepMs: number
   readonly keepDeadLettersMs: number
   readonly keepAttemptsMs: number
+  readonly keepEffectsMs: number
   readonly signals: readonly NodeJS.Signals[]
   readonly label: string
   readonly chores: readonly Chore[]
@@ -72,6 +76,7 @@ export function workerSettings(options: WorkerOptions = {}, usualSignals: readon
     sweepMs: durationMs('worker.sweep', options.sweep ?? '5s', 100),
     keepDeadLettersMs: durationMs('worker.keepDeadLetters', options.keepDeadLetters ?? '30d'),
     keepAttemptsMs: durationMs('worker.keepAttempts', options.keepAttempts ?? '7d'),
+    keepEffectsMs: durationMs('worker.keepEffects', options.keepEffects ?? '72h'),
     signals,
     label: checkText('worker.label', options.label ?? `${hostname()}:${process.pid}`.slice(-200), 200),
     chores: checkChores(options.chores ?? []),

@@ -198,12 +198,8 @@ export class Worker {
   async #stop(graceMs: number): Promise<void> {
     this.#events.tell('stopping')
     this.#runner.close()
-    const nothingNew = Promise.all([
-      this.#fetcher.stop(),
-      this.#housekeeper.stop(),
-      this.#chores.stop(),
-      this.#listener?.stop(),
-    ])
+    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener]
+    const nothingNew = Promise.all(parts.map((part) => part?.stop()))
     await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
     this.#runner.abortAll()
     await this.#runner.untilNoneRuns(STOPPED_FOR_MS, this.#hurry.signal)
@@ -250,7 +246,7 @@ export class Worker {
   }
 
   #makeHousekeeper(lane: Lane): Housekeeper {
-    const { leaseMs, sweepMs, keepDeadLettersMs, keepAttemptsMs } = this.#settings
+    const { leaseMs, sweepMs, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#settings
     return new Housekeeper({
       lane,
       events: this.#events,
@@ -259,6 +255,7 @@ export class Worker {
       sweepEveryMs: sweepMs,
       keepDeadLettersMs,
       keepAttemptsMs,
+      keepEffectsMs,
       keepFinishedMs: Math.max(...[...this.#handlers.values()].map(({ kind }) => kind.keepMs || 0)),
       onSuspects: () => this.#fetcher.suspectsWait(),
     })

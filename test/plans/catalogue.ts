@@ -1,4 +1,8 @@
 // Every statement that runs often, with arguments of the size it meets in production.
+import * as effectSql from '../../src/effects/effect.sql.ts'
+import * as fencedSql from '../../src/effects/fenced-table.sql.ts'
+import * as leaseSql from '../../src/effects/lease.sql.ts'
+import * as messageSql from '../../src/effects/message.sql.ts'
 import * as claimSql from '../../src/queue/claim.sql.ts'
 import * as dutySql from '../../src/queue/duty.sql.ts'
 import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
@@ -90,6 +94,13 @@ export const HOT: Record<string, Hot> = {
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
   CLOSE: { sql: claimSql.CLOSE, args: ['array[1, 2, 3]::bigint[]', WORKER] },
   SUSPECTS_WAIT: { sql: claimSql.SUSPECTS_WAIT, args: ["array['plan']", "array['plan']"] },
+  BEGIN_EFFECT: { sql: effectSql.BEGIN, args: ['1', '1', "'new'"] },
+  TAKE_OVER: { sql: effectSql.TAKE_OVER, args: ['1', '1', "'a'", '1'] },
+  DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", "'1'"] },
+  NOT_DONE: { sql: effectSql.NOT_DONE, args: ['1', '1', "'a'"] },
+  SETTLE_EFFECT: { sql: effectSql.SETTLE_EFFECT, args: ['1', "'a'", 'true', "'1'"] },
+  FIRST_TIME: { sql: messageSql.FIRST_TIME, args: ["'plan'", "'new'", '1000'] },
+  ASSERT_LEASE: { sql: leaseSql.ASSERT_LEASE, args: ['1', '1'] },
   RELEASE_CLAIM: { sql: claimSql.RELEASE_CLAIM, args: ['1', WORKER] },
 }
 
@@ -100,6 +111,8 @@ export const NOW_AND_THEN: Record<string, Hot> = {
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
   PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: ['0', String(BATCH)] },
+  PRUNE_MESSAGES: { sql: messageSql.PRUNE_MESSAGES, args: [String(BATCH)] },
+  PRUNE_EFFECTS: { sql: effectSql.PRUNE_EFFECTS, args: ['0', String(BATCH), '0'] },
 }
 
 /** Statements over tables that are meant to be empty, that only call a function, or that only a person sends. */
@@ -107,6 +120,8 @@ export const COLD = [
   claimSql.CLAIM, // see CLAIMS
   outcomeSql.BE_IN_A_TRANSACTION,
   operatorSql.FIND_DEAD_LETTERS, // a person asks, and may wait for a walk by age
+  effectSql.LIST_EFFECTS, // the same, and sorts the effects of one job
+  ...Object.values(fencedSql), // the caller's own table
   housekeepingSql.PRUNE_DEFAULT_ARCHIVE,
   housekeepingSql.PRUNE_DEFAULT_ATTEMPTS,
   housekeepingSql.MAKE_PARTITIONS,
@@ -115,6 +130,16 @@ export const COLD = [
   ...Object.values(wakeSql), // a row per queue
 ]
 
-export const ALL = [claimSql, dutySql, enqueueSql, housekeepingSql, operatorSql, outcomeSql, wakeSql].flatMap(
-  (module) => Object.values(module),
-)
+export const ALL = [
+  claimSql,
+  dutySql,
+  effectSql,
+  fencedSql,
+  leaseSql,
+  messageSql,
+  enqueueSql,
+  housekeepingSql,
+  operatorSql,
+  outcomeSql,
+  wakeSql,
+].flatMap((module) => Object.values(module))

@@ -17,7 +17,7 @@ before(async () => {
     set auto_explain.log_nested_statements = on; set auto_explain.log_analyze = on; set auto_explain.log_buffers = on;
     set auto_explain.log_timing = off; set auto_explain.log_verbose = on; set auto_explain.log_min_duration = -1`)
   // The suite decides when statistics exist.
-  for (const table of ['job', 'claim', 'dead_letter', 'idempotency_key']) {
+  for (const table of ['job', 'claim', 'dead_letter', 'idempotency_key', 'effect', 'processed_message']) {
     await client.query(`alter table leasehold.${table} set (autovacuum_enabled = off)`)
   }
 })
@@ -149,6 +149,7 @@ test('on a million rows a batch reads pages in proportion to the batch, in eithe
 
 async function empty(): Promise<void> {
   await client.query('truncate leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.idempotency_key')
+  await client.query('truncate leasehold.effect, leasehold.processed_message')
   await client.query('truncate leasehold.archive, leasehold.job_attempt')
   await client.query('select leasehold.reserve_pages()')
 }
@@ -176,6 +177,16 @@ async function fill(count: number, after = 0): Promise<void> {
   await client.query(
     `insert into leasehold.idempotency_key
      select 'plan', 'k' || n, n, '1 hour', '\\x00' from generate_series(1, $1 / 10) n`,
+    [count],
+  )
+  await client.query(
+    `insert into leasehold.effect (job_id, name, lease_generation, started_at)
+     select n, 'a', 1, now() - interval '1 minute' from generate_series(1, $1 / 5) n`,
+    [count],
+  )
+  await client.query(
+    `insert into leasehold.processed_message (source, message_id, processed_at, forget_at)
+     select 'plan', n::text, now(), now() + (n - $1 / 20) * interval '1 second' from generate_series(1, $1 / 5) n`,
     [count],
   )
   await client.query(

@@ -20,17 +20,16 @@ export async function createIncidents(db: Pick<TestDatabase, 'pool'>): Promise<v
 /** What an evaluation begins with, and what is asked again under the lock. */
 export function openIncidents(entityId: number) {
   return async (db: pg.Pool | pg.ClientBase): Promise<string[]> => {
-    const { rows } = await (db as pg.ClientBase).query<{ id: string }>(
-      'select id from incident where entity_id = $1 and is_open',
-      [entityId],
-    )
+    const { rows } = await db.query<{ id: string }>('select id from incident where entity_id = $1 and is_open', [
+      entityId,
+    ])
     return rows.map((row) => row.id)
   }
 }
 
 export function openIncident(entityId: number, by = 'somebody') {
   return async (tx: pg.Pool | pg.ClientBase): Promise<string> => {
-    const { rows } = await (tx as pg.ClientBase).query<{ id: string }>(
+    const { rows } = await tx.query<{ id: string }>(
       'insert into incident (entity_id, opened_by) values ($1, $2) returning id',
       [entityId, by],
     )

@@ -18,14 +18,21 @@ export type Act =
   | 'die once'
   /** The same, after its effect. */
   | 'effect, die once'
+  /** An effect at the provider that happens once; the first time it kills its process at the step it is told. */
+  | 'once'
+  /** The same in a transaction of the database. */
+  | 'once in a transaction'
   /** Throws the first time. */
   | 'fail once'
   /** Enqueues a job that does nothing, in half an hour. */
   | 'enqueue for later'
 
+export type Step = 'before begin' | 'after begin' | 'after effect' | 'before commit' | 'after done'
+
 export interface Work {
   readonly act: Act
   readonly n?: number
+  readonly once?: { readonly dieAt: Step; readonly provider?: string; readonly ifUnknown?: 'stop' | 'retry' }
 }
 
 export function workOf(name: string) {

@@ -2,8 +2,16 @@
 // handlers that wait go on when its parent says so.
 import { readSync } from 'node:fs'
 import pg from 'pg'
-import { handle, type Job, Leasehold, type WorkerEvents, type WorkerOptions } from '../../../src/index.ts'
-import { type Act, type Work, workOf } from './jobs.ts'
+import {
+  handle,
+  type Job,
+  Leasehold,
+  type WorkerEvents,
+  type WorkerOptions,
+  withTransaction,
+} from '../../../src/index.ts'
+import { callProvider } from '../../support/provider.ts'
+import { type Act, type Step, type Work, workOf } from './jobs.ts'
 
 export interface WorkerProgram {
   readonly url: string
@@ -61,6 +69,34 @@ const acts: Record<Act, (job: Job<Work>) => unknown> = {
     await client.end()
     if (generation === 1) die()
   },
+  once: async (job) => {
+    const { provider, ifUnknown = 'stop' } = job.input.once!
+    dieAt(job, 'before begin')
+    const charge = async () => {
+      dieAt(job, 'after begin')
+      // Only those who would do it again need a key.
+      const key = ifUnknown === 'retry' ? job.effectKey('charge') : undefined
+      const answer = await callProvider(provider!, 'charge', key)
+      dieAt(job, 'after effect')
+      return answer
+    }
+    print('charged', { answer: await job.once('charge', charge, { ifUnknown }) })
+    dieAt(job, 'after done')
+  },
+  'once in a transaction': async (job) => {
+    const client = new pg.Client(url)
+    await client.connect()
+    await withTransaction(client, async (tx) => {
+      const receipt = async () => {
+        await tx.query('insert into effect values ($1, $2)', [job.id, job.generation])
+        dieAt(job, 'after effect')
+      }
+      await job.once('receipt', receipt, { tx })
+      dieAt(job, 'before commit')
+    })
+    dieAt(job, 'after done')
+    await client.end()
+  },
   'fail once': ({ attempt }) => {
     if (attempt === 1) throw new Error('on purpose')
   },
@@ -89,6 +125,10 @@ print('ready', { workerId: worker.identity.id, now: Date.now() })
 await worker.run()
 await leasehold.close()
 print('left')
+
+function dieAt({ generation, input }: Job<Work>, step: Step): void {
+  if (generation === 1 && input.once!.dieAt === step) die()
+}
 
 function die(): void {
   process.kill(process.pid, 'SIGKILL')

@@ -1,0 +1,18 @@
+import { LeaseLostError } from '../core/errors.ts'
+import { settlingConflicts } from '../db/conflict.ts'
+import type { Lane } from '../db/lane.ts'
+import type { Lease } from '../queue/job.ts'
+import { beInATransaction, checkGeneration } from '../queue/outcome.ts'
+import { checkId } from '../queue/parameters.ts'
+import { ASSERT_LEASE } from './lease.sql.ts'
+
+/**
+ * Holds the lease until the caller's transaction ends: nobody else can have the job before that (decisions/0021). Throws
+ * LeaseLostError when somebody has it already.
+ */
+export async function assertLease(tx: Lane, lease: Lease): Promise<void> {
+  const values = [checkId('jobId', lease.jobId), checkGeneration(lease.generation)]
+  await beInATransaction(tx)
+  const rows = await settlingConflicts(() => tx.run(ASSERT_LEASE, values))
+  if (rows.length === 0) throw new LeaseLostError(lease)
+}

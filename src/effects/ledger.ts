@@ -1,0 +1,143 @@
+/** The ledger of effects: what was begun for a job, what is done, and with what result. */
+import { checkInteger, checkMilliseconds, checkText } from '../core/check.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+import { encodeSafely } from '../core/storable.ts'
+import { settlingConflicts } from '../db/conflict.ts'
+import type { Lane, Row } from '../db/lane.ts'
+import type { JobId, Lease } from '../queue/job.ts'
+import { checkId } from '../queue/parameters.ts'
+import { BEGIN, DONE, LIST_EFFECTS, NOT_DONE, PRUNE_EFFECTS, SETTLE_EFFECT, TAKE_OVER } from './effect.sql.ts'
+
+const NAME_BYTES = 200
+/** Handlers go on with what comes back, so it is cut far later than the result of a job, which is for people. */
+const RESULT_BYTES = 32 * 1024 * 1024
+
+export function checkName(name: string): string {
+  return checkText('effect name', name, NAME_BYTES)
+}
+
+/** refused: the lease is gone. started: by this generation, since then, and no end is on record. */
+export type Begun =
+  | { readonly state: 'refused' }
+  | { readonly state: 'begun'; readonly since: Date }
+  | { readonly state: 'done'; readonly result: unknown }
+  | { readonly state: 'started'; readonly generation: number; readonly since: Date }
+
+/** Notes that the effect is about to happen, if nobody has before. */
+export async function begin(lane: Lane, lease: Lease, name: string): Promise<Begun> {
+  for (;;) {
+    const [held, begun, generation, done, since, result] = (await send(lane, BEGIN, lease, name))[0]!
+    if (held === null) return { state: 'refused' }
+    if (begun !== null) return { state: 'begun', since: toDate(since) }
+    if (done === 't') return { state: 'done', result: decode(result) }
+    if (done === 'f') return { state: 'started', generation: Number(generation), since: toDate(since) }
+  }
+}
+
+/** True: the marker of that generation is ours now. False: it is no longer as it was, so look again. */
+export async function takeOver(lane: Lane, lease: Lease, name: string, from: number): Promise<boolean | 'refused'> {
+  const [held, taken] = (await send(lane, TAKE_OVER, lease, name, from))[0]!
+  return held === null ? 'refused' : taken !== null
+}
+
+/** recorded: the marker was ours. held: so is the job. */
+export async function done(
+  lane: Lane,
+  lease: Lease,
+  name: string,
+  result: string | null,
+): Promise<{ recorded: boolean; held: boolean }> {
+  const [recorded, held] = (await send(lane, DONE, lease, name, result))[0]!
+  return { recorded: recorded === 't', held: held === 't' }
+}
+
+/** Removes the marker, if it is ours. */
+export async function notDone(lane: Lane, lease: Lease, name: string): Promise<void> {
+  await send(lane, NOT_DONE, lease, name)
+}
+
+function send(
+  lane: Lane,
+  statement: string,
+  { jobId, generation }: Lease,
+  ...rest: unknown[]
+): Promise<readonly Row[]> {
+  return settlingConflicts(() => lane.run(statement, [jobId, generation, ...rest]))
+}
+
+/** undefined is no JSON: it is kept as no result at all, and so comes back. */
+export function encode(result: unknown): string | null {
+  return result === undefined ? null : encodeSafely(result, { bytes: RESULT_BYTES })
+}
+
+export function decode(result: string | null | undefined): unknown {
+  return result == null ? undefined : JSON.parse(result)
+}
+
+/** One effect of a job. started: it was begun, and its end is not on record. */
+export interface Effect {
+  readonly name: string
+  readonly state: 'started' | 'done'
+  /** Of the claim that began it. */
+  readonly generation: number
+  readonly startedAt: Date
+  readonly finishedAt: Date | null
+  readonly result: unknown
+}
+
+/** In the order in which they were begun. */
+export async function listEffects(lane: Lane, jobId: JobId): Promise<Effect[]> {
+  const rows = await lane.run(LIST_EFFECTS, [checkId('jobId', jobId)])
+  return rows.map(([name, generation, startedAt, finishedAt, result]) => ({
+    name: name!,
+    state: finishedAt === null ? 'started' : 'done',
+    generation: Number(generation),
+    startedAt: toDate(startedAt),
+    finishedAt: finishedAt === null ? null : toDate(finishedAt),
+    result: decode(result),
+  }))
+}
+
+/** What somebody found out about an effect that was begun. */
+export type EffectFinding = { readonly happened: true; readonly result?: unknown } | { readonly happened: false }
+
+/** processing: a worker has the job, so its word counts. nothing to settle: there is no such effect, or it is done. */
+export type EffectSettled = 'settled' | 'processing' | 'nothing to settle'
+
+export async function settleEffect(
+  lane: Lane,
+  jobId: JobId,
+  name: string,
+  finding: EffectFinding,
+): Promise<EffectSettled> {
+  checkOptions('settleEffect', finding, ['happened', 'result'])
+  if (typeof finding?.happened !== 'boolean') {
+    throw new InvalidOptionError('settleEffect.happened', 'it must be true or false')
+  }
+  const result = finding.happened ? encode(finding.result) : null
+  const values = [checkId('jobId', jobId), checkName(name), finding.happened, result]
+  const [changed, claimed] = (await settlingConflicts(() => lane.run(SETTLE_EFFECT, values)))[0]!
+  if (changed === 't') return 'settled'
+  return claimed === 't' ? 'processing' : 'nothing to settle'
+}
+
+/**
+ * Looks at up to `limit` effects after job `after` and deletes those older than `ageMs` whose job cannot run again. Returns
+ * where to go on, or undefined at the end.
+ */
+export async function pruneEffects(
+  lane: Lane,
+  ageMs: number,
+  after: JobId | '0' = '0',
+  limit = 1_000,
+): Promise<{ pruned: number; next: JobId | undefined }> {
+  const from = after === '0' ? after : checkId('after', after)
+  const values = [from, checkInteger('limit', limit, 1, 10_000), checkMilliseconds('ageMs', ageMs)]
+  const [row] = await lane.run(PRUNE_EFFECTS, values)
+  return { pruned: Number(row![0]), next: Number(row![1]) < limit ? undefined : (row![2] as JobId) }
+}
+
+function toDate(ms: string | null | undefined): Date {
+  return new Date(Number(ms))
+}

@@ -1,0 +1,211 @@
+/**
+ * Effects that happen once, however often their job runs (decisions/0021).
+ *
+ * In the caller's transaction the marker commits with the effect, so there is no doubt. Elsewhere the marker is committed
+ * first and the end is noted afterwards. In between lies a moment in which a crash leaves a marker that says: begun, and
+ * nobody knows. What happens then is the caller's choice: stop and ask a person, or do it again.
+ */
+import { EffectUnknownError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+import { NotDone } from '../core/steering.ts'
+import { sleep } from '../core/timer.ts'
+import type { Lane, Queryable } from '../db/lane.ts'
+import { isOutage } from '../db/outage.ts'
+import type { Lease } from '../queue/job.ts'
+import { beInATransaction } from '../queue/outcome.ts'
+import { begin, checkName, decode, done, encode, notDone, takeOver } from './ledger.ts'
+
+/** Before the effect nothing is lost by giving up; after it, a person will have to find out. */
+const BEGIN_TRIES = 5
+const DONE_TRIES = 10
+const LONGEST_WAIT_MS = 1_000
+
+export interface OnceOptions {
+  /**
+   * What to do when an earlier attempt began the effect and its end is not on record. stop: throw EffectUnknownError, which
+   * makes the job a dead letter: at most once. retry: do it again: at least once, for services that know your key.
+   * Default: stop.
+   */
+  readonly ifUnknown?: 'stop' | 'retry'
+}
+
+export interface Once {
+  /** In your open transaction: the effect, its marker and its result commit together. */
+  <T, Tx extends Queryable>(
+    name: string,
+    effect: (tx: Tx) => Promise<T> | T,
+    options: OnceOptions & { readonly tx: Tx },
+  ): Promise<T>
+  /**
+   * Runs the effect at most once across all attempts of this job, and returns what it returned, as JSON keeps it: a repeat
+   * returns the same without running it.
+   */
+  <T>(name: string, effect: () => Promise<T> | T, options?: OnceOptions): Promise<T>
+}
+
+type AnyEffect = (tx?: Queryable) => unknown
+type AnyOptions = OnceOptions & { readonly tx?: Queryable }
+
+/** What an attempt has begun, and what it has run of that. */
+export class Effects {
+  readonly #lane: Lane
+  readonly #lease: Lease
+  readonly #isLost: () => boolean
+  readonly #running = new Map<string, { readonly tx: Queryable | undefined; readonly promise: Promise<unknown> }>()
+  readonly #ran = new Set<string>()
+
+  /** `isLost`: whether this process knows already that the lease is gone. */
+  constructor(lane: Lane, lease: Lease, isLost: () => boolean = () => false) {
+    this.#lane = lane
+    this.#lease = { jobId: lease.jobId, generation: lease.generation }
+    this.#isLost = isLost
+  }
+
+  readonly once = (async (name: string, effect: AnyEffect, options: AnyOptions = {}) => {
+    checkName(name)
+    if (typeof effect !== 'function') throw new InvalidOptionError('effect', 'it must be a function')
+    checkOptions('once', options, ['ifUnknown', 'tx'])
+    const { tx, ifUnknown = 'stop' } = options
+    if (ifUnknown !== 'stop' && ifUnknown !== 'retry') {
+      throw new InvalidOptionError('once.ifUnknown', "it must be 'stop' or 'retry'")
+    }
+    const running = this.#running.get(name)
+    if (running !== undefined && (running.tx === undefined || running.tx === tx)) return running.promise
+    const promise = new Call(this.#lane, this.#lease, this.#isLost, this.#ran, name, ifUnknown, tx).run(effect)
+    const entry = { tx, promise }
+    this.#running.set(name, entry)
+    try {
+      return await promise
+    } finally {
+      if (this.#running.get(name) === entry) this.#running.delete(name)
+    }
+  }) as Once
+}
+
+/** One call of once(). */
+class Call {
+  readonly #lane: Lane
+  readonly #lease: Lease
+  readonly #isLost: () => boolean
+  readonly #ran: Set<string>
+  readonly #name: string
+  readonly #ifUnknown: 'stop' | 'retry'
+  readonly #tx: Queryable | undefined
+
+  constructor(
+    lane: Lane,
+    lease: Lease,
+    isLost: () => boolean,
+    ran: Set<string>,
+    name: string,
+    ifUnknown: 'stop' | 'retry',
+    tx: Queryable | undefined,
+  ) {
+    this.#lane = tx === undefined ? lane : lane.within(tx)
+    this.#lease = lease
+    this.#isLost = isLost
+    this.#ran = ran
+    this.#name = name
+    this.#ifUnknown = ifUnknown
+    this.#tx = tx
+  }
+
+  async run(effect: AnyEffect): Promise<unknown> {
+    if (this.#isLost()) throw new LeaseLostError(this.#lease)
+    if (this.#tx !== undefined) await beInATransaction(this.#lane)
+    const begun = await this.#begin()
+    if (begun.done) return begun.result
+    if (this.#isLost()) {
+      // This process stood still. What it did not run did not happen.
+      await this.#remove().catch(() => {})
+      throw new LeaseLostError(this.#lease)
+    }
+    this.#ran.add(this.#name)
+    let result: string | null
+    try {
+      result = encode(await effect(this.#tx))
+    } catch (error) {
+      throw await this.#afterFailure(error, begun.since)
+    }
+    await this.#record(result, begun.since)
+    // As the next attempt would get it, so that what works today works after a crash.
+    return decode(result)
+  }
+
+  async #begin(): Promise<{ done: true; result: unknown } | { done: false; since: Date }> {
+    for (;;) {
+      const found = await this.#send(BEGIN_TRIES, () => begin(this.#lane, this.#lease, this.#name))
+      if (found.state === 'refused') throw new LeaseLostError(this.#lease)
+      if (found.state === 'done') return { done: true, result: found.result }
+      const { since } = found
+      const isOurs = found.state === 'begun' || found.generation === this.#lease.generation
+      // Ours, and never run: it was begun by us, and only the reply was lost.
+      if (found.state === 'begun' || (isOurs && !this.#ran.has(this.#name))) return { done: false, since }
+      if (this.#ifUnknown === 'stop') throw this.#unknown(since)
+      if (isOurs) return { done: false, since }
+      const { generation } = found
+      const taken = await this.#send(BEGIN_TRIES, () => takeOver(this.#lane, this.#lease, this.#name, generation))
+      if (taken === 'refused') throw new LeaseLostError(this.#lease)
+      // Ours now, or changed by somebody: the next look tells.
+    }
+  }
+
+  async #record(result: string | null, since: Date): Promise<void> {
+    const answer = await this.#send(DONE_TRIES, () => done(this.#lane, this.#lease, this.#name, result)).catch(
+      (error) => {
+        throw this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, error) : error
+      },
+    )
+    // In a transaction the lock on the job row has kept the lease, and the effect itself may have completed the job.
+    const isHeld = answer.held || this.#tx !== undefined
+    if (!answer.recorded || !isHeld) throw new LeaseLostError(this.#lease)
+  }
+
+  /** What the handler is to see. */
+  async #afterFailure(error: unknown, since: Date): Promise<unknown> {
+    if (isA(NotDone, error)) {
+      try {
+        await this.#remove()
+      } catch (lost) {
+        return this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, lost) : error
+      }
+      this.#ran.delete(this.#name)
+      return error.cause ?? error
+    }
+    // Its rollback takes the marker along.
+    if (this.#tx !== undefined) return error
+    if (isA(LeaseLostError, error) && error.jobId === this.#lease.jobId) return error
+    if (this.#isLost()) return new LeaseLostError(this.#lease, { cause: error })
+    return this.#ifUnknown === 'retry' ? error : this.#unknown(since, error)
+  }
+
+  #remove(): Promise<void> {
+    return this.#send(BEGIN_TRIES, () => notDone(this.#lane, this.#lease, this.#name))
+  }
+
+  #unknown(since: Date, cause?: unknown): EffectUnknownError {
+    const options = cause === undefined ? undefined : { cause }
+    return new EffectUnknownError(this.#lease.jobId, this.#name, since.toISOString(), options)
+  }
+
+  /** Every statement here may be sent twice. Not in a transaction, which is over when its connection is. */
+  async #send<T>(tries: number, send: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await send()
+      } catch (error) {
+        if (this.#tx !== undefined || attempt === tries || !isOutage(error)) throw error
+      }
+      await sleep(Math.min(10 * 2 ** attempt, LONGEST_WAIT_MS))
+    }
+  }
+}
+
+/** A proxy can throw at the mere question what it is. */
+function isA<T>(type: abstract new (...args: never[]) => T, error: unknown): error is T {
+  try {
+    return error instanceof type
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,150 @@
+// A lease held in the caller's transaction: who holds which lock is in decisions/0021.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isConflict } from '../../src/db/conflict.ts'
+import { Lane } from '../../src/db/lane.ts'
+import { LeaseLostError, TransactionConflictError } from '../../src/index.ts'
+import { sweep } from '../../src/queue/housekeeping.ts'
+import type { JobId } from '../../src/queue/job.ts'
+import { cancel } from '../../src/queue/operator.ts'
+import { complete, settle } from '../../src/queue/outcome.ts'
+import { waitUntilBlocked } from '../support/database.ts'
+import { again, claimed, failureOf, returned, takenOver, task } from '../support/effects.ts'
+import { newWorker, session } from '../support/queue.ts'
+import { codeOf, type Scene, scene } from '../support/worker.ts'
+
+async function transaction({ db }: Scene, begin = 'begin') {
+  const own = await session(db)
+  await own.client.query(begin)
+  return own
+}
+
+test('asserted, and then the lease runs out: nobody gets the job before the commit, and the sweep does after it', async (t) => {
+  const setting = await scene(t)
+  const { db, lh } = setting
+  const lane = new Lane(db.pool)
+  const job = await claimed(lh)
+  const lease = { jobId: job.id, generation: job.generation }
+  const tx = await transaction(setting)
+  await job.assertLease(tx.client)
+  await db.clock.advance('31s')
+  assert.deepEqual((await sweep(lane)).jobs, [])
+  assert.deepEqual(await lh.claim(task), [])
+  assert.deepEqual((await complete(lane, newWorker(), [lease])).busy, [lease])
+  assert.equal((await settle(lane, newWorker(), [{ ...lease, verb: 'release' }]))[0]?.outcome, 'busy')
+  assert.equal((await cancel(lane, [job.id]))[0]?.outcome, 'busy')
+  await tx.client.query('commit')
+  await returned(db)
+  assert.equal((await again(lh)).generation, 2)
+})
+
+test('a job whose lease has run out, but which nobody has taken back, is still held', async (t) => {
+  const setting = await scene(t)
+  const job = await claimed(setting.lh)
+  await setting.db.clock.advance('1 hour')
+  const tx = await transaction(setting)
+  await job.assertLease(tx.client)
+})
+
+test('a lease that is gone cannot be asserted: returned, claimed by another, completed', async (t) => {
+  const setting = await scene(t)
+  const job = await claimed(setting.lh)
+  const tx = await transaction(setting)
+  await returned(setting.db)
+  const assertIt = () => job.assertLease(tx.client)
+  assert.equal(await codeOf(assertIt), 'LEASE_LOST')
+  const heir = await again(setting.lh)
+  assert.equal(await codeOf(assertIt), 'LEASE_LOST')
+  await heir.assertLease(tx.client)
+  await tx.client.query('commit')
+  await heir.complete()
+  await tx.client.query('begin')
+  assert.equal(await codeOf(assertIt), 'LEASE_LOST')
+  assert.equal(await codeOf(() => heir.assertLease(tx.client)), 'LEASE_LOST')
+})
+
+test('asserted while a takeover is under way: it waits, and is refused', async (t) => {
+  const setting = await scene(t)
+  const { db, lh } = setting
+  const job = await claimed(lh)
+  const sweeper = await transaction(setting)
+  await db.clock.advance('31s')
+  assert.equal((await sweep(sweeper.lane)).jobs.length, 1)
+  const tx = await transaction(setting)
+  const asserted = job.assertLease(tx.client)
+  asserted.catch(() => {})
+  await waitUntilBlocked(await db.connect(), tx.pid)
+  await sweeper.client.query('commit')
+  assert.ok((await failureOf(asserted)) instanceof LeaseLostError)
+})
+
+test('asserted while a takeover is under way that is rolled back: it waits, and holds', async (t) => {
+  const setting = await scene(t)
+  const job = await claimed(setting.lh)
+  const sweeper = await transaction(setting)
+  await setting.db.clock.advance('31s')
+  await sweep(sweeper.lane)
+  const tx = await transaction(setting)
+  const asserted = job.assertLease(tx.client)
+  await waitUntilBlocked(await setting.db.connect(), tx.pid)
+  await sweeper.client.query('rollback')
+  await asserted
+})
+
+test('under REPEATABLE READ: taken over before its snapshot is LeaseLostError, and since then TransactionConflictError', async (t) => {
+  const setting = await scene(t)
+  const job = await claimed(setting.lh)
+  const level = 'begin isolation level repeatable read'
+  const tx = await transaction(setting, level)
+  await tx.client.query('select') // Its snapshot.
+  await job.assertLease(tx.client)
+  await tx.client.query('commit')
+
+  await tx.client.query(level)
+  await tx.client.query('select')
+  await takenOver(setting)
+  assert.ok((await failureOf(job.assertLease(tx.client))) instanceof TransactionConflictError)
+  await tx.client.query('rollback')
+  await tx.client.query(level)
+  assert.ok((await failureOf(job.assertLease(tx.client))) instanceof LeaseLostError)
+})
+
+test('under REPEATABLE READ, asserted at the start of the transaction, the lease is held to its end', async (t) => {
+  const setting = await scene(t)
+  const job = await claimed(setting.lh)
+  const tx = await transaction(setting, 'begin isolation level repeatable read')
+  await job.assertLease(tx.client)
+  await setting.db.clock.advance('31s')
+  assert.deepEqual((await sweep(new Lane(setting.db.pool))).jobs, [])
+  await job.assertLease(tx.client)
+  await tx.client.query('commit')
+})
+
+test('two transactions of one job hold it together; that both complete it is a deadlock, which one of them survives', async (t) => {
+  const setting = await scene(t)
+  const job = await claimed(setting.lh)
+  const [one, two] = [await transaction(setting), await transaction(setting)]
+  await Promise.all([job.assertLease(one.client), job.assertLease(two.client)])
+  const [first, second] = [job.complete(1, { tx: one.client }), job.complete(2, { tx: two.client })]
+  const ended = await Promise.allSettled([
+    first.finally(() => one.client.query('commit')),
+    second.finally(() => two.client.query('commit')),
+  ])
+  const [victim, ...others] = ended.filter((end) => end.status === 'rejected')
+  assert.deepEqual([isConflict(victim?.reason), others], [true, []])
+  assert.equal((await setting.lh.get(job.id))?.status, 'completed')
+})
+
+test('anybody who knows id and generation can assert the lease', async (t) => {
+  const setting = await scene(t)
+  const { lh } = setting
+  const job = await claimed(lh)
+  const tx = await transaction(setting)
+  await lh.assertLease(tx.client, job)
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: job.id, generation: 2 })), 'LEASE_LOST')
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: '999', generation: 1 })), 'LEASE_LOST')
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: 'x' as JobId, generation: 1 })), 'INVALID_OPTION')
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: job.id, generation: 1.5 })), 'INVALID_OPTION')
+  assert.equal(await codeOf(() => lh.assertLease(setting.db.pool, job)), 'INVALID_OPTION')
+  assert.equal(await codeOf(() => lh.assertLease({} as never, job)), 'INVALID_OPTION')
+})

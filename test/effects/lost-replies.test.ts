@@ -1,0 +1,77 @@
+// The database did what it was asked, and its answer was lost on the way.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { NotDone } from '../../src/index.ts'
+import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { again, claimed, failureOf, ledger, takenOver } from '../support/effects.ts'
+import { codeOf, type Scene, scene } from '../support/worker.ts'
+
+async function behindProxy(t: TestContext): Promise<Scene & { proxy: FaultyProxy; direct: Scene['lh'] }> {
+  const setting = await scene(t)
+  const { hostname: host, port } = new URL(setting.db.url)
+  const proxy = await startFaultyProxy({ host, port: Number(port) })
+  setting.undo.after(() => proxy.stop())
+  const lh = setting.leasehold({ connectionString: proxy.url(setting.db.url) })
+  return { ...setting, lh, proxy, direct: setting.lh }
+}
+
+for (const statement of ['effect.begin', 'effect.done']) {
+  test(`the reply to ${statement} is lost, three times: the effect happens once, and the handler notices nothing`, async (t) => {
+    const { lh, proxy } = await behindProxy(t)
+    const job = await claimed(lh)
+    const cut = proxy.cutReplies(statement, 3)
+    let runs = 0
+    assert.equal(await job.once('charge', () => `receipt ${++runs}`), 'receipt 1')
+    await cut
+    assert.deepEqual([runs, await ledger(lh, job)], [1, ['charge done by 1']])
+    await job.complete()
+  })
+}
+
+test('the reply to effect.take_over is lost: the effect is ours, and happens once more', async (t) => {
+  const setting = await behindProxy(t)
+  const first = await claimed(setting.lh)
+  await failureOf(first.once('charge', () => Promise.reject(new Error('x'))))
+  const second = await takenOver(setting)
+  const cut = setting.proxy.cutReplies('effect.take_over')
+  let runs = 0
+  assert.equal(await second.once('charge', () => `receipt ${++runs}`, { ifUnknown: 'retry' }), 'receipt 1')
+  await cut
+  assert.deepEqual(await ledger(setting.lh, second), ['charge done by 2'])
+})
+
+test('the reply to effect.not_done is lost: the marker is gone, and the effect may be run again', async (t) => {
+  const { lh, proxy } = await behindProxy(t)
+  const job = await claimed(lh)
+  const cut = proxy.cutReplies('effect.not_done')
+  const cause = new Error('declined')
+  const declined = () => Promise.reject(new NotDone('x', { cause }))
+  assert.equal(await failureOf(job.once('charge', declined)), cause)
+  await cut
+  assert.equal(await job.once('charge', () => 'at last'), 'at last')
+})
+
+test('no reply to effect.begin for good: nothing was run', async (t) => {
+  const { lh, proxy, direct } = await behindProxy(t)
+  const job = await claimed(lh)
+  proxy.refuse()
+  proxy.cut()
+  await failureOf(job.once('charge', () => assert.fail('the marker is not committed')))
+  proxy.accept()
+  assert.deepEqual(await ledger(direct, job), [])
+  assert.equal(await job.once('charge', () => 1), 1)
+})
+
+test('no reply to effect.done for good: it happened, nobody can say so, and it is not done again', async (t) => {
+  const { lh, proxy, direct } = await behindProxy(t)
+  const job = await claimed(lh)
+  const charge = () => {
+    proxy.refuse()
+    proxy.cut()
+  }
+  assert.equal(await codeOf(() => job.once('charge', charge)), 'EFFECT_UNKNOWN')
+  proxy.accept()
+  assert.deepEqual(await ledger(direct, job), ['charge started by 1'])
+  await job.release()
+  assert.equal(await codeOf(async () => (await again(direct)).once('charge', charge)), 'EFFECT_UNKNOWN')
+})

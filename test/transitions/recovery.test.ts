@@ -1,0 +1,245 @@
+// The reaper and the re-drive: what is stuck goes back, what has failed is tried again, what was not told of is told.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type Chore, handle, kind, type Recovery, type RowClaim, statusTable } from '../../src/index.ts'
+import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
+import { collect, count, next, scene, until } from '../support/worker.ts'
+import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
+
+async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
+  const db = await freshDatabase(t)
+  await createSummaries(db, n)
+  return db
+}
+
+async function claim(db: TestDatabase, ...ids: number[]): Promise<RowClaim[]> {
+  const answers = await Promise.all(ids.map((id) => summaries.claim(db.pool, id)))
+  return answers.map((answer) => (answer as { claim: RowClaim }).claim)
+}
+
+/** As if the backoff were over. */
+const letFailuresAge = ({ pool }: TestDatabase) =>
+  pool.query(`update summary set retry_at = statement_timestamp() where retry_at is not null`)
+
+const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
+
+test('a row that was claimed too long ago goes back, is counted, and is told of', async (t) => {
+  const db = await withRows(t, 3)
+  await claim(db, 1)
+  await letClaimsAge(db)
+  await claim(db, 2)
+  const told: string[] = []
+  const recovery = summaries.recovery({ publish: async (ids) => told.push(...ids) })
+  assert.deepEqual(await recovery.run(db.pool), { ...NOTHING, takenBack: 1 })
+  assert.deepEqual(await recovery.run(db.pool), NOTHING)
+  assert.deepEqual(told, ['1'])
+  const row = await summary(db, 1)
+  assert.deepEqual([row.status, row.claim_token, row.claimed_at, row.attempt_count], ['pending', null, null, 1])
+  assert.match(row.last_error!, /not heard of for 900000 ms/)
+  assert.deepEqual([(await summary(db, 2)).status, (await summary(db, 3)).status], ['processing', 'pending'])
+})
+
+test('a row that kills whoever claims it is given up after its attempts', async (t) => {
+  const db = await withRows(t, 1)
+  const recovery = summaries.recovery()
+  for (let attempt = 1; attempt <= 5; attempt++) {
+    await claim(db, 1)
+    await letClaimsAge(db)
+    const did = await recovery.run(db.pool)
+    assert.deepEqual(did, { ...NOTHING, ...(attempt < 5 ? { takenBack: 1 } : { givenUp: 1 }) })
+  }
+  const row = await summary(db, 1)
+  assert.deepEqual([row.status, row.attempt_count, row.retry_at], ['error', 5, null])
+  await letFailuresAge(db)
+  assert.deepEqual(await recovery.run(db.pool), NOTHING)
+})
+
+test('a failed row is tried again when its backoff is over, until its attempts are used up', async (t) => {
+  const db = await withRows(t, 1)
+  const recovery = summaries.recovery()
+  const waits: number[] = []
+  for (let attempt = 1; attempt < 5; attempt++) {
+    const { rows } = await db.pool.query('select statement_timestamp() as now')
+    await summaries.fail(db.pool, (await claim(db, 1))[0]!, new Error('on purpose'))
+    waits.push(((await summary(db, 1)).retry_at!.getTime() - rows[0].now.getTime()) / 1_000)
+    assert.deepEqual(await recovery.run(db.pool), NOTHING, 'not before its time')
+    await letFailuresAge(db)
+    assert.deepEqual(await recovery.run(db.pool), { ...NOTHING, redriven: 1 })
+    assert.equal((await summary(db, 1)).status, 'pending')
+  }
+  // 30 s, doubled each time, up to a quarter less; the clock goes on between the two readings.
+  for (const [index, wait] of waits.entries()) {
+    const full = 30 * 2 ** index
+    assert.ok(wait > full * 0.75 && wait < full + 25, `${wait} s after failure ${index + 1}`)
+  }
+  assert.deepEqual(await summaries.fail(db.pool, 1, new Error('the last')), { outcome: 'applied' })
+  const row = await summary(db, 1)
+  assert.deepEqual([row.status, row.attempt_count, row.retry_at, row.last_error], ['error', 5, null, 'Error: the last'])
+  assert.deepEqual(await recovery.run(db.pool), NOTHING)
+})
+
+test('the backoff of a row that has failed very often is the longest, and no number overflows', async (t) => {
+  const db = await withRows(t, 1)
+  const patient = statusTable('summary', { maxAttempts: 32_767, backoff: { first: '1s', max: '2h' } })
+  await db.pool.query('update summary set attempt_count = 32000')
+  await patient.fail(db.pool, 1, new Error('again'))
+  const { rows } = await db.pool.query(`select retry_at - now() between '89 min' and '2 h' as fits from summary`)
+  assert.equal(rows[0].fits, true)
+})
+
+test('ten at once take each row once', async (t) => {
+  const db = await withRows(t, 300)
+  const ids = Array.from({ length: 300 }, (_, index) => index + 1)
+  await Promise.all(ids.slice(0, 100).map((id) => claim(db, id)))
+  await letClaimsAge(db)
+  await Promise.all(ids.slice(100, 200).map((id) => summaries.fail(db.pool, id, new Error('on purpose'))))
+  await letFailuresAge(db)
+  await db.pool.query(`update summary set sent_at = sent_at - interval '1 h' where id > 200`)
+  const told: string[] = []
+  const recovery = summaries.recovery({
+    resendAfter: '10m',
+    batch: 7,
+    publish: async (some) => told.push(...some),
+  })
+  const dids = await Promise.all(Array.from({ length: 10 }, () => recovery.run(db.pool)))
+  // A batch that was short because others held the rows is not the end: whoever is left takes the rest.
+  dids.push(await recovery.run(db.pool))
+  const total = (what: string) => dids.reduce((sum, did) => sum + did[what]!, 0)
+  assert.deepEqual(['takenBack', 'givenUp', 'redriven', 'resent'].map(total), [100, 0, 100, 100])
+  assert.deepEqual(
+    told.map(Number).sort((a, b) => a - b),
+    ids,
+  )
+  assert.equal(await count(db, `from summary where status = 'pending'`), 300)
+})
+
+test('jobs enqueued in the transaction exist exactly when the rows are ready again', async (t) => {
+  const { db, lh } = await scene(t)
+  await createSummaries(db, 2)
+  const summarise = kind<{ id: string }>('summarise')
+  await claim(db, 1, 2)
+  await letClaimsAge(db)
+  const enqueue: NonNullable<Recovery['enqueue']> = async (ids, tx) => {
+    await lh.enqueueMany(
+      summarise,
+      ids.map((id) => ({ input: { id } })),
+      { tx },
+    )
+  }
+  const failing = summaries.recovery({
+    enqueue: async (ids, tx) => {
+      await enqueue(ids, tx)
+      throw new Error('on purpose')
+    },
+  })
+  await assert.rejects(failing.run(db.pool), /on purpose/)
+  assert.equal((await summary(db, 1)).status, 'processing')
+  assert.equal(await count(db, 'from leasehold.jobs'), 0)
+  assert.deepEqual(await summaries.recovery({ enqueue }).run(db.pool), { ...NOTHING, takenBack: 2 })
+  const { rows } = await db.pool.query(`select payload ->> 'id' as id from leasehold.jobs order by 1`)
+  assert.deepEqual(rows, [{ id: '1' }, { id: '2' }])
+})
+
+test('a message that could not be sent, or never was, is sent again', async (t) => {
+  const db = await withRows(t, 1)
+  const told: string[] = []
+  let fails = true
+  const recovery = summaries.recovery({
+    resendAfter: '10m',
+    publish: async (ids) => {
+      if (fails) throw new Error('no network')
+      told.push(...ids)
+    },
+  })
+  // Committed a while ago by a producer that died before it could say so.
+  await db.pool.query(`update summary set sent_at = now() - interval '11 min'`)
+  await assert.rejects(recovery.run(db.pool), /no network/)
+  fails = false
+  assert.deepEqual(await recovery.run(db.pool), NOTHING, 'not before its time')
+  await db.pool.query(`update summary set sent_at = now() - interval '11 min'`)
+  assert.deepEqual(await recovery.run(db.pool), { ...NOTHING, resent: 1 })
+  assert.deepEqual(told, ['1'])
+})
+
+test('of three workers one runs the recovery in each interval, and says what it did', async (t) => {
+  const setting = await scene(t)
+  const { db } = setting
+  await createSummaries(db, 1)
+  await claim(db, 1)
+  await letClaimsAge(db)
+  // Whoever takes a duty moves it on: by an interval, from a moment at which it was due.
+  await db.pool.query(`
+    create table taken (early boolean);
+    create function note() returns trigger language plpgsql as
+      $$ begin insert into taken values (new.next_at - interval '200 ms' < old.next_at); return null; end $$;
+    create trigger note after update on leasehold.duty for each row
+      when (new.name = 'chore: recovery of summary') execute function note()`)
+  const recovery = summaries.recovery({ every: '200ms' })
+  const idle = [handle(kind('idle'), () => {})]
+  const workers = [1, 2, 3].map(() => setting.worker(idle, { chores: [recovery] }))
+  const events = workers.map((worker) => collect(worker, 'chore'))
+  await until('it was done ten times', () => events.flat().length >= 10)
+  await Promise.all(workers.map((worker) => worker.stop()))
+  const { rows } = await db.pool.query(
+    'select count(*)::int as all, count(*) filter (where early)::int as early from taken',
+  )
+  assert.deepEqual(rows[0], { all: events.flat().length, early: 0 })
+  const did = events.flat().filter((event) => event!.did.takenBack === 1)
+  assert.deepEqual(did, [{ name: 'recovery of summary', did: { ...NOTHING, takenBack: 1 } }])
+})
+
+test('a chore that fails is reported, and one that never ends holds up neither the sweep nor the end', async (t) => {
+  const setting = await scene(t)
+  const { promise } = gate()
+  const chores: Chore[] = [
+    { name: 'fails', every: '100ms', run: async () => Promise.reject(new Error('on purpose')) },
+    { name: 'hangs', every: '100ms', run: () => promise as Promise<never> },
+  ]
+  const worker = setting.worker([handle(kind('idle'), () => {})], { chores, sweep: '100ms' })
+  const problem = await next(worker, 'problem', ({ doing }) => doing === 'fails')
+  assert.match(String(problem.error), /on purpose/)
+  const sweeps = async () =>
+    (await setting.db.pool.query(`select next_at from leasehold.duty where name = 'sweep'`)).rows[0].next_at
+  const before = await sweeps()
+  await until('it sweeps', async () => (await sweeps()) > before)
+  await worker.stop()
+  for (const wrong of [[{}], [{ name: 'a', every: '1s' }], [chores[0], chores[0]], 'x', [{ ...chores[0], every: 5 }]]) {
+    assert.throws(() => setting.lh.worker([], { chores: wrong as never }), { code: 'INVALID_OPTION' })
+  }
+})
+
+test('what sql() prints is enough, refuses what cannot be, and its indexes are used', async (t) => {
+  const db = await withRows(t, 20_000)
+  await db.pool.query('analyze summary')
+  await assert.rejects(db.pool.query(`update summary set status = 'procesing' where id = 1`), { code: '23514' })
+  await assert.rejects(db.pool.query(`update summary set status = 'processing' where id = 1`), { code: '23514' })
+  const sent: { text: string; values: unknown[] }[] = []
+  const spy = {
+    ...db.pool,
+    totalCount: 0,
+    connect: async () => {
+      const client = await db.pool.connect()
+      const { query } = client
+      client.query = ((config: { text: string; values: unknown[] }) => {
+        if (typeof config === 'object') sent.push(config)
+        return (query as (config: unknown) => unknown).call(client, config)
+      }) as typeof query
+      client.once('end', () => {})
+      const release = client.release.bind(client)
+      client.release = (error) => {
+        client.query = query
+        client.release = release
+        release(error)
+      }
+      return client
+    },
+  }
+  await summaries.recovery({ resendAfter: '10m' }).run(spy as unknown as typeof db.pool)
+  assert.equal(sent.length, 4)
+  for (const { text, values } of sent) {
+    const { rows } = await db.pool.query({ text: `explain ${text}`, values })
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+    assert.match(plan, /Index Scan using summary_(stuck|to_retry|to_resend)/)
+    assert.doesNotMatch(plan, /Seq Scan/)
+  }
+})

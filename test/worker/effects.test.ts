@@ -1,0 +1,140 @@
+// What becomes of a job whose effect failed, was unknown, or outlived its lease.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { EffectUnknownError, Fatal, type Job, kind, LeaseLostError, NotDone, withTransaction } from '../../src/index.ts'
+import { sweep } from '../../src/queue/housekeeping.ts'
+import { gate } from '../support/database.ts'
+import { ledger } from '../support/effects.ts'
+import { doing, next, type Scene, shown, untilStatus } from '../support/worker.ts'
+
+async function aborted({ signal }: Job<number>): Promise<never> {
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve))
+  throw signal.reason
+}
+
+/** Somebody else claims the job while its handler runs: by hand, after the lease has run out. */
+async function takeOver({ db, lh }: Scene) {
+  await db.clock.advance('1 hour')
+  await sweep(new Lane(db.pool))
+  return (await lh.claim(kind<number>('task'), { lease: '2h' }))[0]!
+}
+
+test('an effect that throws makes the job a dead letter at once, with attempts left and the cause on record', async (t) => {
+  const { busy, add, db } = await doing(t, (job) => job.once('charge', () => Promise.reject(new Error('hung up'))))
+  const dead = next(busy, 'dead_letter')
+  const jobId = await add()
+  const { reason, error } = await dead
+  assert.ok(error instanceof EffectUnknownError)
+  const row = await shown(db, jobId)
+  const { code, cause } = row.last_error as { code: string; cause: { message: string } }
+  assert.deepEqual(
+    [reason, row.reason, row.attempts, code, cause.message],
+    ['effect_unknown', 'effect_unknown', 1, 'EFFECT_UNKNOWN', 'hung up'],
+  )
+})
+
+test("somebody else's EffectUnknownError is an ordinary failure", async (t) => {
+  const { busy, add } = await doing(t, () => {
+    throw new EffectUnknownError('999', 'charge', 'then')
+  })
+  const retrying = next(busy, 'retrying')
+  await add()
+  assert.ok((await retrying).error instanceof EffectUnknownError)
+})
+
+test('NotDone is an ordinary failure with its cause as the error, and the next attempt runs the effect', async (t) => {
+  const declined = new Error('declined')
+  const options = { kind: { backoff: { first: 1, max: 1 } } }
+  const { busy, add, lh } = await doing(
+    t,
+    (job) =>
+      job.once('charge', () => {
+        if (job.attempt === 1) throw new NotDone('declined', { cause: declined })
+        return job.attempt
+      }),
+    options,
+  )
+  const [retrying, completed] = [next(busy, 'retrying'), next(busy, 'completed')]
+  const jobId = await add()
+  assert.equal((await retrying).error, declined)
+  await completed
+  assert.equal((await lh.get(jobId))?.result, 2)
+  assert.deepEqual(await ledger(lh, { id: jobId }), ['charge done by 2'])
+})
+
+test('the cause of NotDone may steer: Fatal is a dead letter for its own reason', async (t) => {
+  const { busy, add, lh } = await doing(t, (job) =>
+    job.once('charge', () => {
+      throw new NotDone('declined', { cause: new Fatal('for good') })
+    }),
+  )
+  const dead = next(busy, 'dead_letter')
+  const jobId = await add()
+  assert.equal((await dead).reason, 'fatal')
+  assert.deepEqual(await lh.effects(jobId), [])
+})
+
+test('the lease is lost during the effect, and the handler heeds its signal: LeaseLostError, and the effect stays begun', async (t) => {
+  const thrown: unknown[] = []
+  const heirs: Awaited<ReturnType<typeof takeOver>>[] = []
+  const { busy, add, lh } = await doing(
+    t,
+    async (job, setting) => {
+      const charge = async () => {
+        heirs.push(await takeOver(setting))
+        return aborted(job)
+      }
+      await job.once('charge', charge).catch((error) => {
+        thrown.push(error)
+        throw error
+      })
+    },
+    { worker: { lease: '1s' } },
+  )
+  const refused = next(busy, 'refused')
+  const jobId = await add()
+  assert.equal((await refused).generation, 1)
+  assert.ok(thrown[0] instanceof LeaseLostError)
+  assert.deepEqual(await ledger(lh, { id: jobId }), ['charge started by 1'])
+  assert.equal((await lh.get(jobId))?.status, 'processing', 'by its heir')
+})
+
+test('a worker that is told to stop during an effect: nobody knows, so a person is asked', async (t) => {
+  const begun = gate()
+  const { busy, add, db } = await doing(t, (job) =>
+    job.once('charge', () => {
+      begun.open()
+      return aborted(job)
+    }),
+  )
+  const jobId = await add()
+  await begun.promise
+  await busy.stop({ grace: 1 })
+  const { status, reason, last_error } = await shown(db, jobId)
+  const { cause } = last_error as { cause: { code: string } }
+  assert.deepEqual([status, reason, cause.code], ['dead_letter', 'effect_unknown', 'STOPPING'])
+})
+
+test('in a handler: a key that lasts, a lease that is asserted, and an effect in a transaction', async (t) => {
+  const keys: string[] = []
+  const options = { kind: { backoff: { first: 1, max: 1 } } }
+  const { busy, add, db, lh } = await doing(
+    t,
+    async (job, { db }) => {
+      keys.push(job.effectKey('charge'))
+      await withTransaction(db.pool, async (tx) => {
+        await job.assertLease(tx)
+        await job.once('receipt', (own) => own.query('create table receipt (n int)').then(() => {}), { tx })
+      })
+      if (job.attempt === 1) throw new Error('once more')
+    },
+    options,
+  )
+  const completed = next(busy, 'completed')
+  const jobId = await add()
+  await completed
+  await untilStatus(db, jobId, 'completed')
+  assert.deepEqual([keys.length, new Set(keys).size], [2, 1])
+  assert.deepEqual(await ledger(lh, { id: jobId }), ['receipt done by 1'])
+})
