@@ -152,7 +152,8 @@ export class Runner {
     setImmediate(() => {
       this.#turnIsDue = false
       this.#turnEnds = monotonicMs() + TURN_MS
-      this.#startMore()
+      // While some waited for their turn the fetcher had no reason to claim, and slots may be left over.
+      this.#roomAgain()
     })
   }
 

@@ -1,9 +1,10 @@
 // How much a worker takes on at a time, and what it leaves to others.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import pg from 'pg'
 import { handle, type Job, type JobId, kind } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
-import { collect, count, next, nothingHeld, scene, shown, statements, until } from '../support/worker.ts'
+import { collect, count, next, nothingHeld, scene, shown, statements, type Undo, until } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')
@@ -205,3 +206,54 @@ test('a handler that stops the worker from within does not wait for itself for e
   assert.deepEqual([(await shown(db, jobId)).status, (await shown(db, jobId)).attempts], ['pending', 0])
   await nothingHeld(db)
 })
+
+test('a slot that is freed while a claim is under way does not stand idle afterwards', async (t) => {
+  const { lh, worker, undo } = await scene(t)
+  const gates = Array.from({ length: 5 }, gate)
+  const started: number[] = []
+  await lh.enqueueMany(task, numbers(5))
+  const answers = holdAnswers(undo, '-- job.claim')
+  const run = async ({ input }: Job<number>) => {
+    started.push(input)
+    await gates[input]!.promise
+  }
+  const busy = worker([handle(task, run)], { concurrency: 3, prefetch: 0, poll: '1h' })
+  await until('its slots are full', () => started.length === 3)
+  // One slot is free when the claim is sent, two when it is answered.
+  const held = answers.holdNext()
+  gates[0]!.open()
+  const answer = await held
+  gates[1]!.open()
+  await until('the second slot is free', () => busy.tally.completed === 2)
+  answer()
+  await until('both slots are used', () => started.length === 5)
+  for (const { open } of gates) open()
+})
+
+/** Keeps the answer to a statement from its sender until the test lets it go. */
+function holdAnswers(undo: Undo, statement: string): { holdNext(): Promise<() => void> } {
+  const { prototype } = pg.Client
+  const { query } = prototype
+  let arrived: ((go: () => void) => void) | undefined
+  prototype.query = async function (this: pg.Client, ...args: unknown[]) {
+    const [config] = args as [{ text?: string } | string]
+    const answer = await (query as (...args: unknown[]) => Promise<unknown>).apply(this, args)
+    const text = typeof config === 'string' ? config : (config?.text ?? '')
+    if (arrived !== undefined && text.startsWith(statement)) {
+      const { promise, open } = gate()
+      arrived(open)
+      arrived = undefined
+      await promise
+    }
+    return answer
+  } as typeof query
+  undo.after(() => {
+    prototype.query = query
+  })
+  return {
+    holdNext: () =>
+      new Promise((resolve) => {
+        arrived = resolve
+      }),
+  }
+}
