@@ -142,7 +142,10 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return workOnRow(this, db, id, effect, this.#definition.stuckAfterMs)
   }
 
-  /** The same for each attempt on a row: what to give a provider as idempotency key, so that it acts once. */
+  /**
+   * The same for each attempt on a row: what to give a provider as idempotency key, so that it acts once. Where two
+   * deployments share a provider's account, or ids begin anew, say so in `effect`: `prod:charge`.
+   */
   effectKey(id: RowId, effect: string): string {
     return effectKeyOf('row', this.#definition.table, String(checkId(id)), effect)
   }

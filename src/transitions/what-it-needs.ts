@@ -11,8 +11,9 @@ alter table {table}
   add column if not exists {sent_at} timestamptz not null default now();
 
 -- A claim without a token or a time could neither be committed nor taken back.
-alter table {table} add constraint {claim_constraint}
-  check ({status} <> {claimed} or ({claim_token} is not null and {claimed_at} is not null));
+alter table {table}
+  drop constraint if exists {claim_constraint},
+  add constraint {claim_constraint} check ({status} <> {claimed} or ({claim_token} is not null and {claimed_at} is not null));
 
 -- What recovery looks for. Each holds only the rows it is about.
 create index if not exists {stuck_index} on {table} ({claimed_at}) where {status} = {claimed};
@@ -22,10 +23,12 @@ create index if not exists {resend_index} on {table} ({sent_at}) where {status} 
 
 const STATUSES = `
 -- Not needed if the column is an enum.
-alter table {table} add constraint {status_constraint} check ({status} in ({statuses}));
+alter table {table}
+  drop constraint if exists {status_constraint},
+  add constraint {status_constraint} check ({status} in ({statuses}));
 `
 
-/** For the user's own migration, who may leave out what the table has already. */
+/** For the user's own migration. Can be run again, after a change of statuses too. */
 export function whatItNeeds(definition: Definition): string {
   const table = definition.table.split('.').at(-1)!
   // Constraints and indexes share a name space with tables, and are cut at 63 bytes.

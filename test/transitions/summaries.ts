@@ -4,7 +4,7 @@ import type { TestDatabase } from '../support/database.ts'
 
 export const summaries = statusTable('summary', { columns: ['result', 'completed_at'], stuckAfter: '15m' })
 
-/** The table with rows 1 … n, all pending. */
+/** The table with rows 1 … n, all pending. What it needs can be run again, as migrations are. */
 export async function createSummaries({ pool }: Pick<TestDatabase, 'pool'>, n: number): Promise<void> {
   await pool.query(`
     create table summary (
@@ -13,7 +13,7 @@ export async function createSummaries({ pool }: Pick<TestDatabase, 'pool'>, n: n
       result text,
       completed_at timestamptz
     );
-    ${summaries.sql()}`)
+    ${summaries.sql()}${summaries.sql()}`)
   await pool.query('insert into summary (id) select generate_series(1, $1::int)', [n])
 }
 
