@@ -9,6 +9,7 @@ export const ERROR_CODES = [
   'JOB_NOT_FOUND',
   'LEASE_LOST',
   'LOCK_TIMEOUT',
+  'NOT_SENT',
   'ROLLED_BACK',
   'SCHEMA',
   'STOPPING',
@@ -151,6 +152,27 @@ export class LockTimeoutError extends LeaseholdError {
 
   constructor(what: string, ms: number, options?: ErrorOptions) {
     super(`${what} was locked by somebody else for longer than ${ms} ms. Nothing was changed.`, options)
+  }
+}
+
+/** Something that was not sent. */
+export interface Unsent {
+  readonly id: string
+  /** True: it was, and the same one will be again. False: not known, or too often in vain; it may even have arrived. */
+  readonly refused: boolean
+  readonly reason: string
+}
+
+/** Thrown when some messages were not sent; all others were. What they are about is in the database as before. */
+export class NotSentError extends LeaseholdError {
+  readonly code = 'NOT_SENT'
+  override readonly name = 'NotSentError'
+  readonly unsent: readonly Unsent[]
+
+  constructor(to: string, unsent: readonly Unsent[]) {
+    const list = few(unsent.map(({ id, reason }) => `${id} (${reason})`))
+    super(`Not sent to ${to}: ${list}. Send them again, or leave it to the recovery of their rows.`)
+    this.unsent = unsent
   }
 }
 

@@ -15,6 +15,7 @@ test('every error has its own code, its class as its name, and the codes are the
     new errors.JobNotFoundError('17'),
     lost,
     new errors.LockTimeoutError('entity:7', 10),
+    new errors.NotSentError('a queue', [{ id: '17', refused: true, reason: 'too large' }]),
     new errors.RolledBackError(),
     schema,
     new errors.StoppingError(),

@@ -1,0 +1,239 @@
+/**
+ * Tells workers, by SQS, to process rows. The row is the truth and the message only a hint, so a message may be lost or come
+ * twice, and this need not be clever: it sends what it is asked to, again when it does not know, and says what it could not.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  type BatchResultErrorEntry,
+  SendMessageBatchCommand,
+  type SendMessageBatchCommandOutput,
+  type SQSClient,
+} from '@aws-sdk/client-sqs'
+import { backoffMs } from '../core/backoff.ts'
+import { checkInteger, checkText } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
+import { DeadlineError, InvalidOptionError, NotSentError, type Unsent } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+import { describeError } from '../core/storable.ts'
+import { sleep, withDeadline } from '../core/timer.ts'
+import { isThrottling, isTransient, maybeAboutOneEntry } from './answer.ts'
+import { checkLabel, encodeBody, groupOf, isFifo } from './entry.ts'
+
+const ENTRIES_AT_MOST = 10
+const NOT_NAMED: BatchResultErrorEntry = { Id: '', Code: 'the answer does not name it', SenderFault: false }
+const BACKOFF = { firstMs: 50, maxMs: 5_000 }
+
+export interface SqsPublisherOptions {
+  /** Of a FIFO queue, if it ends in `.fifo`. */
+  readonly queueUrl: string
+  /** What the message about a row says. It is sent as JSON. */
+  readonly body: (id: string) => unknown
+  /** Default: on a FIFO queue the id, so that rows do not wait for each other; on others none. */
+  readonly groupId?: (id: string) => string
+  /**
+   * For FIFO queues only, which for five minutes drop what carries an id they know, and say that all is well. Asked once for
+   * each publish(). Default: a random one. One that is made from the row must change when the row is to be worked on again.
+   */
+  readonly deduplicationId?: (id: string) => string
+  /** Of a message, and of ten together. Default: 1 MiB. The limit was 256 KiB for long, and elsewhere still is. */
+  readonly maxBytes?: number
+  /** Requests at a time, of all publish() together. Default: 4. */
+  readonly concurrency?: number
+  /** How often a message is sent at most. The SDK's own attempts are within each of these. Default: 5. */
+  readonly attempts?: number
+  /** For the answer to one request. Default: 30s. */
+  readonly timeout?: Duration
+}
+
+const KNOWN = ['queueUrl', 'body', 'groupId', 'deduplicationId', 'maxBytes', 'concurrency', 'attempts', 'timeout']
+
+interface Entry {
+  readonly id: string
+  readonly body: string
+  readonly bytes: number
+  readonly group: string | undefined
+  readonly deduplication: string | undefined
+  readonly settle: (unsent?: Unsent) => void
+  attempts: number
+  /** In a request of its own: one that was shared was refused as a whole, perhaps because of another one. */
+  isAlone: boolean
+}
+
+/**
+ * How a producer uses it: commit the row, then publish. Not the other way round, nor inside the transaction: a fast worker
+ * would find no row. What is lost in between, with the process or with the message, recovery sends after `resendAfter`.
+ *
+ *     const publisher = new SqsPublisher(new SQSClient({}), { queueUrl, body: (id) => ({ id }) })
+ *     const recovery = summaries.recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '30m' })
+ *
+ *     await withTransaction(pool, (tx) => addSummary(tx, id))
+ *     await publisher.publish([id]).catch(log) // The row is there, so the request has succeeded.
+ *
+ * Messages of calls at the same time share requests. Ids of one FIFO group leave in the order in which they were given, but
+ * one that SQS did not take at first may come after those that were in the same request.
+ */
+export class SqsPublisher {
+  readonly #client: SQSClient
+  readonly #options: SqsPublisherOptions
+  readonly #isFifo: boolean
+  readonly #maxBytes: number
+  readonly #concurrency: number
+  readonly #attempts: number
+  readonly #timeoutMs: number
+  readonly #waiting: Entry[] = []
+  /** FIFO groups with a message under way: the next one would overtake it. */
+  readonly #busyGroups = new Set<string>()
+  #requests = 0
+
+  constructor(client: SQSClient, options: SqsPublisherOptions) {
+    checkOptions('SqsPublisher', options, KNOWN)
+    if (typeof client?.send !== 'function') throw new InvalidOptionError('client', 'it must be an SQSClient')
+    for (const name of ['body', 'groupId', 'deduplicationId'] as const) {
+      const isMissing = options?.[name] === undefined && name !== 'body'
+      if (isMissing || typeof options?.[name] === 'function') continue
+      throw new InvalidOptionError(`SqsPublisher.${name}`, 'it must be a function of the id')
+    }
+    this.#client = client
+    this.#options = options
+    this.#isFifo = isFifo(checkText('SqsPublisher.queueUrl', options.queueUrl, 2_048))
+    if (!this.#isFifo && options.deduplicationId !== undefined) {
+      throw new InvalidOptionError('SqsPublisher.deduplicationId', 'the queue is not a FIFO queue')
+    }
+    this.#maxBytes = checkInteger('SqsPublisher.maxBytes', options.maxBytes ?? 1_048_576, 1_024, 2 ** 30)
+    this.#concurrency = checkInteger('SqsPublisher.concurrency', options.concurrency ?? 4, 1, 1_000)
+    this.#attempts = checkInteger('SqsPublisher.attempts', options.attempts ?? 5, 1, 1_000)
+    this.#timeoutMs = durationMs('SqsPublisher.timeout', options.timeout ?? '30s', 1)
+  }
+
+  /**
+   * Resolves when SQS has taken a message for each id. Otherwise throws NotSentError, which lists those that it has not, or
+   * of which this is not known; all others are sent.
+   */
+  async publish(ids: readonly string[]): Promise<void> {
+    if (!Array.isArray(ids) || !ids.every((id) => typeof id === 'string' && id !== '')) {
+      throw new InvalidOptionError('ids', 'it must be an array of strings')
+    }
+    const settled = [...new Set(ids)].map((id) => this.#accept(id))
+    this.#sendMore()
+    const unsent = (await Promise.all(settled)).filter((each) => each !== undefined)
+    if (unsent.length > 0) throw new NotSentError(this.#options.queueUrl, unsent)
+  }
+
+  #accept(id: string): Promise<Unsent | undefined> {
+    return new Promise((settle) => {
+      try {
+        const body = encodeBody(this.#options.body(id), this.#maxBytes)
+        const bytes = Buffer.byteLength(body)
+        const group = groupOf(id, this.#options.groupId, this.#isFifo)
+        const deduplication = this.#isFifo ? this.#deduplicationOf(id) : undefined
+        this.#waiting.push({ id, body, bytes, group, deduplication, settle, attempts: 0, isAlone: false })
+      } catch (error) {
+        settle({ id, refused: true, reason: reasonOf(error) })
+      }
+    })
+  }
+
+  /**
+   * One for each time that somebody is told. A request whose reply was lost is repeated with the same one, and FIFO drops
+   * the copy. A row that comes back, redriven or taken back, is told of by another publish(), and that must get through even
+   * within five minutes: the id alone, or the content, would have the queue swallow it and answer that it was sent. What
+   * gets through although it need not is stopped by the row.
+   */
+  #deduplicationOf(id: string): string {
+    return checkLabel('deduplicationId', this.#options.deduplicationId?.(id) ?? randomUUID())
+  }
+
+  /** While as many requests as may be are under way, messages gather, and the next request is a fuller one. */
+  #sendMore(): void {
+    while (this.#requests < this.#concurrency) {
+      const batch = this.#takeBatch()
+      if (batch.length === 0) return
+      this.#requests++
+      for (const { group } of batch) if (this.#isFifo) this.#busyGroups.add(group!)
+      void this.#send(batch).then((again) => {
+        this.#requests--
+        for (const { group } of batch) if (this.#isFifo) this.#busyGroups.delete(group!)
+        this.#waiting.unshift(...again)
+        this.#sendMore()
+      })
+    }
+  }
+
+  #takeBatch(): Entry[] {
+    const taken: number[] = []
+    let bytes = 0
+    for (const [index, entry] of this.#waiting.entries()) {
+      if (this.#isFifo && this.#busyGroups.has(entry.group!)) continue
+      // Smaller ones further on might fit, but could then overtake their own group.
+      if (taken.length > 0 && (entry.isAlone || bytes + entry.bytes > this.#maxBytes)) break
+      taken.push(index)
+      bytes += entry.bytes
+      if (entry.isAlone || taken.length === ENTRIES_AT_MOST) break
+    }
+    const batch = taken.map((index) => this.#waiting[index]!)
+    for (const index of taken.reverse()) this.#waiting.splice(index, 1)
+    return batch
+  }
+
+  /** Answers with those that are to be sent again, when it is time to. */
+  async #send(batch: readonly Entry[]): Promise<Entry[]> {
+    for (const entry of batch) entry.attempts++
+    const again = await this.#request(batch).then(
+      (answer) => this.#afterAnswer(batch, answer),
+      (error) => this.#afterError(batch, error),
+    )
+    // Nothing else takes the place of this request meanwhile: when SQS is in trouble, it is asked less.
+    if (again.length > 0) await sleep(backoffMs(Math.max(...again.map(({ attempts }) => attempts)), BACKOFF))
+    return again
+  }
+
+  async #request(batch: readonly Entry[]): Promise<SendMessageBatchCommandOutput> {
+    const Entries = batch.map(({ body, group, deduplication }, index) => ({
+      Id: String(index),
+      MessageBody: body,
+      ...(group === undefined ? {} : { MessageGroupId: group }),
+      ...(deduplication === undefined ? {} : { MessageDeduplicationId: deduplication }),
+    }))
+    const abort = new AbortController()
+    const command = new SendMessageBatchCommand({ QueueUrl: this.#options.queueUrl, Entries })
+    // By itself the SDK would wait for ever.
+    return withDeadline(this.#client.send(command, { abortSignal: abort.signal }), this.#timeoutMs, () => {
+      abort.abort()
+      return new DeadlineError('SendMessageBatch', this.#timeoutMs)
+    })
+  }
+
+  #afterAnswer(batch: readonly Entry[], answer: SendMessageBatchCommandOutput): Entry[] {
+    const taken = new Set(answer.Successful?.map(({ Id }) => Id))
+    const failed = new Map(answer.Failed?.map((each) => [each.Id, each]))
+    return batch.filter((entry, index) => {
+      if (taken.has(String(index))) return void entry.settle()
+      const { Code, Message, SenderFault } = failed.get(String(index)) ?? NOT_NAMED
+      const refused = SenderFault === true && !isThrottling(Code)
+      return this.#isToBeSentAgain(entry, refused, [Code, Message].filter(Boolean).join(': '))
+    })
+  }
+
+  #afterError(batch: readonly Entry[], error: unknown): Entry[] {
+    const refused = !isTransient(error)
+    if (refused && batch.length > 1 && maybeAboutOneEntry(error)) {
+      for (const entry of batch) {
+        entry.isAlone = true
+        entry.attempts-- // Perhaps there is nothing wrong with it.
+      }
+      return [...batch]
+    }
+    return batch.filter((entry) => this.#isToBeSentAgain(entry, refused, reasonOf(error)))
+  }
+
+  #isToBeSentAgain(entry: Entry, refused: boolean, reason: string): boolean {
+    if (!refused && entry.attempts < this.#attempts) return true
+    entry.settle({ id: entry.id, refused, reason })
+    return false
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const { name, message } = describeError(error)
+  return `${name}: ${message}`
+}
