@@ -1,6 +1,8 @@
 /** What an answer of SQS means for what was asked: whether it is worth asking again. */
 
 const THROTTLING = /Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|OverLimit/i
+/** Of credentials or the clock, which the SDK fetches or sets anew. */
+const EXPIRED = /Expired|TooSkewed/
 const ABOUT_ONE_ENTRY = /(BatchRequestTooLong|InvalidMessageContents|InvalidParameterValue|InvalidAttributeValue)$/
 
 interface SdkError {
@@ -18,7 +20,8 @@ export function isTransient(error: unknown): boolean {
   const { name, $retryable, $metadata } = (error ?? {}) as SdkError
   const status = $metadata?.httpStatusCode
   if (status === undefined || status < 400 || status >= 500) return true
-  return status === 408 || status === 429 || $retryable !== undefined || isThrottling(name)
+  if (status === 408 || status === 429 || $retryable !== undefined) return true
+  return isThrottling(name) || EXPIRED.test(String(name))
 }
 
 /** Whether a request of several was refused for something that may be wrong with one of them only. */
