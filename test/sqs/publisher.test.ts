@@ -178,6 +178,10 @@ test('every character arrives as it was', async (t) => {
   const text = 'ü ✓ 😀 \u0001 \ufffe \uffff " \\ \n'
   await publisher({ body: () => ({ text }) }).publish(['a'])
   assert.deepEqual(JSON.parse((await drain())[0]!.Body!), { text })
+  // Below the limit as text, above it as it is sent.
+  const { unsent } = await notSent(publisher({ body: () => '😀'.repeat(250), maxBytes: 1_024 }).publish(['a']))
+  assert.match(unsent[0]!.reason, /more than 1024 bytes/)
+  assert.deepEqual(await drain(), [])
 })
 
 test('a body that cannot be made or would not arrive as it is keeps nobody else from being sent', async (t) => {
