@@ -208,11 +208,14 @@ test('a slow holder that is heard of keeps its row; one that is not loses it and
 test('a holder whose row is taken back all the same is aborted, and told that it has lost', async (t) => {
   const db = await withRows(t, 1)
   const quick = statusTable('summary', { columns: ['result'], stuckAfter: '300ms' })
+  let wasTold = false
   const worked = await quick.work(db.pool, 1, async ({ signal }) => {
     await db.pool.query(`update summary set status = 'pending', claim_token = null, claimed_at = null`)
     await until('it is told', () => signal.aborted)
+    wasTold = true // What is thrown here would be recorded, and not seen.
     return { result: 'late' }
   })
+  assert.ok(wasTold)
   assert.deepEqual(worked, { outcome: 'lost', status: 'pending' })
   assert.equal((await summary(db, 1)).result, null)
 })
