@@ -9,6 +9,7 @@ import { describeError, safeText } from '../core/storable.ts'
 import type { Chore } from '../db/chore.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { asPrinted, type Queryable, type Row } from '../db/lane.ts'
+import { isPool } from '../db/transaction.ts'
 import { type Arrows, Definition, type Sendable, type StatusTableOptions } from './definition.ts'
 import { type Recovery, recovery } from './recovery.ts'
 import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RENEW, TRANSITION } from './row.sql.ts'
@@ -207,7 +208,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
 /** Whether it changed the row. */
 async function change(db: Queryable, statement: Sendable, values: unknown[]): Promise<boolean> {
   const query = { ...statement, values, rowMode: 'array' as const }
-  const { rowCount } = await settlingConflicts(() => db.query(query))
+  const { rowCount } = await settlingConflicts(isPool(db), () => db.query(query))
   // A client that does not tell would make every answer a guess.
   if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
   return rowCount > 0
@@ -215,7 +216,7 @@ async function change(db: Queryable, statement: Sendable, values: unknown[]): Pr
 
 async function read(db: Queryable, statement: Sendable, values: unknown[]): Promise<readonly Row[]> {
   const query = { ...statement, values, rowMode: 'array' as const, types: asPrinted }
-  return (await settlingConflicts(() => db.query(query))).rows as unknown as Row[]
+  return (await settlingConflicts(isPool(db), () => db.query(query))).rows as unknown as Row[]
 }
 
 function checkId(id: RowId): RowId {

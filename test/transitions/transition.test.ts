@@ -106,6 +106,23 @@ test('a conflict inside the caller’s transaction says that it is to be run aga
   assert.equal((await summary(db, 1)).result, 'faster')
 })
 
+test('what was given up in a transaction is not sent again when that is over', async (t) => {
+  const db = await withRows(t, 60)
+  const pool = poolAt(t, db, 'repeatable read', 1)
+  for (let id = 1; id < 60; id += 2) {
+    const both = withTransaction(pool, async (tx) => {
+      await tx.query('select from summary')
+      await complete(db.pool, id, 'faster')
+      await Promise.all([complete(tx, id, 'given up'), complete(tx, id + 1, 'given up')])
+    })
+    await assert.rejects(both, TransactionConflictError)
+    // Whoever has the connection now.
+    await withTransaction(pool, (tx) => tx.query('select'))
+  }
+  const { rows } = await db.pool.query(`select count(*)::int from summary where result = 'given up'`)
+  assert.equal(rows[0].count, 0)
+})
+
 test('of two transactions in a deadlock one is told to run again, and does', async (t) => {
   const db = await withRows(t, 2)
   await db.pool.query('create table witness (who text)')
