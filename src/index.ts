@@ -58,6 +58,7 @@ export {
   type Claimed,
   type ClaimOutcome,
   databaseNow,
+  type FailOptions,
   type RowClaim,
   type RowId,
   type StatusTable,
@@ -65,7 +66,7 @@ export {
   type TransitionOutcome,
   type Values,
 } from './transitions/status-table.ts'
-export type { Worked } from './transitions/work.ts'
+export type { WorkClaim, Worked } from './transitions/work.ts'
 export type { AbortReason, DeadLetterReason, JobInfo, WorkerEvents } from './worker/events.ts'
 export { type HandleOptions, type Handler, handle } from './worker/handler.ts'
 export type { Job } from './worker/job.ts'

@@ -32,8 +32,9 @@ export const WAYS: Readonly<Record<Way, Handle>> = {
   },
 
   'two phases': async (id, tools) => {
-    const key = summaries.effectKey(id, 'summarise')
-    const { outcome } = await summaries.work(tools.pool, id, async () => ({ result: await askLlm(id, tools, key) }))
+    const { outcome } = await summaries.work(tools.pool, id, async ({ effectKey }) => ({
+      result: await askLlm(id, tools, effectKey('summarise')),
+    }))
     return outcome
   },
 }

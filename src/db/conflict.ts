@@ -15,22 +15,20 @@ export function isConflict(error: unknown): boolean {
 }
 
 /**
- * Sends one statement again until it is no longer given up. Inside a transaction of the caller there is no again: after
- * the first conflict Postgres refuses whatever comes (25P02), and that is how we know.
+ * Sends a statement, again if it is given up and stands for itself. Not in a transaction of the caller's, which is over
+ * then: by the time we sent it again the caller may have rolled back, and it would be carried out by itself, or in
+ * somebody else's transaction on the same connection.
  */
-export async function settlingConflicts<T>(send: () => Promise<T>): Promise<T> {
-  let conflict: unknown
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+export async function settlingConflicts<T>(standsAlone: boolean, send: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
     try {
       return await send()
     } catch (error) {
-      if (isConflict(error)) conflict = error
-      else if (conflict === undefined || codeOf(error) !== '25P02') throw error
-      else break
+      if (!isConflict(error)) throw error
+      if (!standsAlone || attempt === ATTEMPTS) throw new TransactionConflictError({ cause: error })
     }
     await waitAfterConflict(attempt)
   }
-  throw new TransactionConflictError({ cause: conflict })
 }
 
 /** Nothing at first; then longer and longer, and never the same for two. */

@@ -45,13 +45,21 @@ export const asPrinted = { getTypeParser: () => (value: string) => value } as un
  */
 export class Lane {
   readonly schema: string
+  /** Each statement is a transaction of its own. */
+  readonly standsAlone: boolean
   readonly #db: Queryable
   readonly #prepare: boolean
   readonly #deadlineMs: number | undefined
   readonly #quoted: string
   readonly #rendered: Map<string, { text: string; name?: string }>
 
-  constructor(db: Queryable, options: LaneOptions = {}, rendered = new Map<string, { text: string; name?: string }>()) {
+  constructor(
+    db: Queryable,
+    options: LaneOptions = {},
+    rendered = new Map<string, { text: string; name?: string }>(),
+    standsAlone = true,
+  ) {
+    this.standsAlone = standsAlone
     this.schema = options.schema ?? 'leasehold'
     this.#quoted = quoteSchema(this.schema)
     this.#db = db
@@ -62,7 +70,7 @@ export class Lane {
 
   /** The same lane inside the caller's transaction. */
   within(tx: Queryable): Lane {
-    return new Lane(tx, { schema: this.schema, prepare: this.#prepare }, this.#rendered)
+    return new Lane(tx, { schema: this.schema, prepare: this.#prepare }, this.#rendered, false)
   }
 
   async run(statement: string, values: readonly unknown[]): Promise<readonly Row[]> {

@@ -3,6 +3,7 @@ import { checkOptions } from '../core/options.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { quoteName, quoteTable, renderNames } from '../db/identifier.ts'
 import type { Queryable } from '../db/lane.ts'
+import { isPool } from '../db/transaction.ts'
 import { checkGeneration } from '../queue/outcome.ts'
 import { FENCED_COLUMN, FENCED_WRITE } from './fenced-table.sql.ts'
 
@@ -60,7 +61,7 @@ export class FencedTable {
     })
     const text = renderNames(FENCED_WRITE, { ...this.#quoted, assignments: assignments.join('') })
     const values = [id, generation, ...Object.values(set)]
-    const { rows } = await settlingConflicts(() => db.query({ text, values, rowMode: 'array' }))
+    const { rows } = await settlingConflicts(isPool(db), () => db.query({ text, values, rowMode: 'array' }))
     const [written, there] = (rows as unknown as [unknown, unknown][])[0]!
     if (Number(written) > 0) return 'applied'
     return Number(there) > 0 ? 'stale' : 'not found'

@@ -13,6 +13,6 @@ import { ASSERT_LEASE } from './lease.sql.ts'
 export async function assertLease(tx: Lane, lease: Lease): Promise<void> {
   const values = [checkId('jobId', lease.jobId), checkGeneration(lease.generation)]
   await beInATransaction(tx)
-  const rows = await settlingConflicts(() => tx.run(ASSERT_LEASE, values))
+  const rows = await settlingConflicts(tx.standsAlone, () => tx.run(ASSERT_LEASE, values))
   if (rows.length === 0) throw new LeaseLostError(lease)
 }

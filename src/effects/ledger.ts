@@ -63,7 +63,7 @@ function send(
   { jobId, generation }: Lease,
   ...rest: unknown[]
 ): Promise<readonly Row[]> {
-  return settlingConflicts(() => lane.run(statement, [jobId, generation, ...rest]))
+  return settlingConflicts(lane.standsAlone, () => lane.run(statement, [jobId, generation, ...rest]))
 }
 
 /** undefined is no JSON: it is kept as no result at all, and so comes back. */
@@ -117,7 +117,7 @@ export async function settleEffect(
   }
   const result = finding.happened ? encode(finding.result) : null
   const values = [checkId('jobId', jobId), checkName(name), finding.happened, result]
-  const [changed, claimed] = (await settlingConflicts(() => lane.run(SETTLE_EFFECT, values)))[0]!
+  const [changed, claimed] = (await settlingConflicts(lane.standsAlone, () => lane.run(SETTLE_EFFECT, values)))[0]!
   if (changed === 't') return 'settled'
   return claimed === 't' ? 'processing' : 'nothing to settle'
 }

@@ -51,7 +51,7 @@ export async function firstTime(tx: Lane, source: MessageSource, messageId: stri
   }
   const values = [source.name, checkText('messageId', messageId, ID_BYTES), source.keepMs]
   await beInATransaction(tx)
-  return (await settlingConflicts(() => tx.run(FIRST_TIME, values))).length > 0
+  return (await settlingConflicts(tx.standsAlone, () => tx.run(FIRST_TIME, values))).length > 0
 }
 
 /** What became of a message. */

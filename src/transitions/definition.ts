@@ -14,7 +14,7 @@ export interface StatusTableOptions<A extends Arrows = Arrows, Column extends st
   readonly id?: string
   /** Text or an enum. Default: status. */
   readonly status?: string
-  /** Transitions of one step. Default: pending → completed. */
+  /** Transitions of one step. Default: from ready to done, pending → completed. */
   readonly arrows?: A
   /** Columns of yours that a transition may set. Default: none. */
   readonly columns?: readonly Column[]
@@ -24,6 +24,8 @@ export interface StatusTableOptions<A extends Arrows = Arrows, Column extends st
   readonly names?: Partial<Names>
   /** A holder that is not heard of for this long has lost its claim. Default: 15m. */
   readonly stuckAfter?: Duration
+  /** An effect that takes longer is aborted, and its claim renewed no more. Default: 1h. */
+  readonly timeout?: Duration
   /** Failed and lost attempts until a row stays in error. Default: 5. */
   readonly maxAttempts?: number
   /** The wait after a failure: doubles from `first` up to `max`, a quarter of it random. Default: 30s, 1h. */
@@ -45,7 +47,7 @@ export interface Phases {
 
 export interface Names {
   readonly claim_token: string
-  readonly claimed_at: string
+  readonly claim_expires_at: string
   readonly attempt_count: string
   readonly last_error: string
   /** When a failed row is to be tried again; null: never. */
@@ -57,7 +59,7 @@ export interface Names {
 const PHASES: Phases = { ready: 'pending', claimed: 'processing', done: 'completed', failed: 'error' }
 const NAMES: Names = {
   claim_token: 'claim_token',
-  claimed_at: 'claimed_at',
+  claim_expires_at: 'claim_expires_at',
   attempt_count: 'attempt_count',
   last_error: 'last_error',
   retry_at: 'retry_at',
@@ -71,6 +73,7 @@ const KNOWN = [
   'phases',
   'names',
   'stuckAfter',
+  'timeout',
   'maxAttempts',
   'backoff',
   'prepare',
@@ -89,6 +92,7 @@ export class Definition {
   readonly phases: Phases | undefined
   readonly names: Names
   readonly stuckAfterMs: number
+  readonly timeoutMs: number
   readonly maxAttempts: number
   readonly backoff: { readonly firstMs: number; readonly maxMs: number }
   /** What stands for the words in braces. */
@@ -108,8 +112,10 @@ export class Definition {
     this.phases = options.phases === false ? undefined : { ...PHASES, ...options.phases }
     this.names = { ...NAMES, ...options.names }
     this.columns = options.columns ?? []
-    this.arrows = options.arrows ?? { pending: ['completed'] }
+    const { ready, done } = this.phases ?? PHASES
+    this.arrows = options.arrows ?? { [ready]: [done] }
     this.stuckAfterMs = durationMs(`${this.#of}.stuckAfter`, options.stuckAfter ?? '15m', 100)
+    this.timeoutMs = durationMs(`${this.#of}.timeout`, options.timeout ?? '1h', 1)
     this.maxAttempts = checkInteger(`${this.#of}.maxAttempts`, options.maxAttempts ?? 5, 1, 32_767)
     this.backoff = {
       firstMs: durationMs(`${this.#of}.backoff.first`, options.backoff?.first ?? '30s'),
@@ -205,6 +211,8 @@ export class Definition {
       throw new InvalidOptionError(`${this.#of}.columns`, 'they must be a list of names')
     const ofPhases = this.phases === undefined ? [] : Object.keys(this.names)
     const ours = ['id', 'status', ...ofPhases].map((word) => this.words[word])
+    if (new Set(ours).size !== ours.length)
+      throw new InvalidOptionError(`${this.#of}.names`, 'two of them are the same')
     for (const column of this.columns) {
       const quoted = quoteName(`${this.#of}.columns`, column)
       if (ours.includes(quoted)) {

@@ -1,25 +1,33 @@
 // Statements on a table of the user's. The words in braces are put in once: names, quoted, and statuses, as literals. A
 // literal takes the type of its column, text or enum, and lets the planner see that a partial index fits. `{set}` is a list
-// of the user's own columns with their parameters, each with a comma in front.
+// of the user's own columns with their parameters, each with a comma in front. What is returned is text, so that a plan
+// survives a change of the column's type.
 
 //   $1 id  $2 … the user's columns
 export const TRANSITION = `-- row.transition
 update {table} set {status} = {to}{set} where {id} = $1 and {status} = {from}`
 
-//   $1 id  $2 token
+// The id comes back as the database spells it: keys are made of it.
+//   $1 id  $2 token  $3 lease in ms
 export const CLAIM = `-- row.claim
-update {table} set {status} = {claimed}, {claim_token} = $2, {claimed_at} = statement_timestamp()
-where {id} = $1 and {status} = {ready}`
+update {table} set {status} = {claimed}, {claim_token} = $2,
+  {claim_expires_at} = statement_timestamp() + $3::float8 * interval '1 ms'
+where {id} = $1 and {status} = {ready} returning {id}::text`
 
-//   $1 id  $2 token
+//   $1 id  $2 token  $3 lease in ms
 export const RENEW = `-- row.renew
-update {table} set {claimed_at} = statement_timestamp()
+update {table} set {claim_expires_at} = statement_timestamp() + $3::float8 * interval '1 ms'
 where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
 // The token stays, so that a holder whose reply was lost can ask.
 //   $1 id  $2 token  $3 … the user's columns
 export const COMMIT = `-- row.commit
 update {table} set {status} = {done}{set} where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
+
+// As if never claimed.   $1 id  $2 token
+export const RELEASE = `-- row.release
+update {table} set {status} = {ready}, {sent_at} = statement_timestamp()
+where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
 // What is counted is counted here, on the row as it is, not on what somebody read before. No attempt left: no next time.
 //   $1 id  $2 error  $3 attempts at most  $4 first backoff in ms  $5 longest
@@ -38,36 +46,34 @@ where {id} = $1 and {claim_token} = $6 and {status} = {claimed}`
 
 //   $1 id
 export const FIND = `-- row.find
-select {status} from {table} where {id} = $1`
+select {status}::text from {table} where {id} = $1`
 
 //   $1 id  $2 token
 export const FIND_CLAIM = `-- row.find_claim
-select {status}, coalesce({claim_token} = $2, false) from {table} where {id} = $1`
+select {status}::text, coalesce({claim_token} = $2, false), {id}::text from {table} where {id} = $1`
 
-// Holders that have not been heard of for too long. The row is looked at again under its lock: a holder that has just moved
-// its claim on keeps it. A row that somebody is changing this moment is left for the next time.
-//   $1 too old, in ms  $2 attempts at most  $3 error  $4 limit
+// Holders that have not been heard of. The row is looked at again under its lock: a holder that has just renewed its claim
+// keeps it. A row that somebody is changing this moment is left for the next time.
+//   $1 attempts at most  $2 error  $3 limit
 export const TAKE_BACK = `-- row.take_back
-update {table} set {status} = {ready}, {claim_token} = null, {claimed_at} = null, {last_error} = $3,
+update {table} set {status} = {ready}, {claim_token} = null, {claim_expires_at} = null, {last_error} = $2,
   {attempt_count} = {attempt_count} + 1, {sent_at} = statement_timestamp()
 where {id} = any (array(
   select {id} from {table}
-  where {status} = {claimed} and {claimed_at} < statement_timestamp() - $1::float8 * interval '1 ms'
-    and {attempt_count} + 1 < $2::int
-  order by {claimed_at} limit $4 for update skip locked
+  where {status} = {claimed} and {claim_expires_at} < statement_timestamp() and {attempt_count} + 1 < $1::int
+  order by {claim_expires_at} limit $3 for update skip locked
 )) and {status} = {claimed}
 returning {id}::text`
 
 // The same, with no attempt left: for a person to look at.
-//   $1 too old, in ms  $2 attempts at most  $3 error  $4 limit
+//   $1 attempts at most  $2 error  $3 limit
 export const GIVE_UP = `-- row.give_up
-update {table} set {status} = {failed}, {claim_token} = null, {claimed_at} = null, {last_error} = $3,
+update {table} set {status} = {failed}, {claim_token} = null, {claim_expires_at} = null, {last_error} = $2,
   {attempt_count} = {attempt_count} + 1, {retry_at} = null
 where {id} = any (array(
   select {id} from {table}
-  where {status} = {claimed} and {claimed_at} < statement_timestamp() - $1::float8 * interval '1 ms'
-    and {attempt_count} + 1 >= $2::int
-  order by {claimed_at} limit $4 for update skip locked
+  where {status} = {claimed} and {claim_expires_at} < statement_timestamp() and {attempt_count} + 1 >= $1::int
+  order by {claim_expires_at} limit $3 for update skip locked
 )) and {status} = {claimed}
 returning {id}::text`
 

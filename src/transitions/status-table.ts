@@ -3,17 +3,20 @@
  * all who try, one is told `applied` (decisions/0020).
  */
 import { randomUUID } from 'node:crypto'
+import { checkText } from '../core/check.ts'
 import { effectKeyOf } from '../core/effect-key.ts'
 import { InvalidOptionError } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
 import { describeError, safeText } from '../core/storable.ts'
 import type { Chore } from '../db/chore.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { asPrinted, type Queryable, type Row } from '../db/lane.ts'
+import { isPool } from '../db/transaction.ts'
 import { type Arrows, Definition, type Sendable, type StatusTableOptions } from './definition.ts'
 import { type Recovery, recovery } from './recovery.ts'
-import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RENEW, TRANSITION } from './row.sql.ts'
+import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RELEASE, RENEW, TRANSITION } from './row.sql.ts'
 import { whatItNeeds } from './what-it-needs.ts'
-import { type Worked, workOnRow } from './work.ts'
+import { type WorkClaim, type Worked, workOnRow } from './work.ts'
 
 const ROUNDS = 10
 const MAX_ERROR_CHARS = 8_192
@@ -45,6 +48,11 @@ export type Claimed =
   | { readonly outcome: 'applied'; readonly claim: RowClaim }
   | Exclude<TransitionOutcome, { outcome: 'applied' }>
 
+export interface FailOptions {
+  /** False: it stays in error, for a person to look at. Default: true, while attempts last. */
+  readonly retry?: boolean
+}
+
 export type Values<Column extends string> = { readonly [C in Column]?: unknown }
 
 /** Declares a table of yours. Touches no database. */
@@ -73,8 +81,8 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   ): Promise<TransitionOutcome> {
     const definition = this.#definition
     definition.checkArrow(from, to)
-    const { list, values, key } = this.#assignments(set, 2)
-    const statement = definition.statement(`${from}→${to}:${key}`, TRANSITION, () => ({
+    const { list, values } = this.#assignments(set, 2)
+    const statement = definition.statement(`${from}→${to}${list}`, TRANSITION, () => ({
       ...definition.arrow(from, to),
       set: list,
     }))
@@ -82,41 +90,49 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /**
-   * First phase: the row is yours until you commit or fail, or are not heard of for `stuckAfter`. After a lost reply ask
-   * again with the same token, and you get the same claim.
+   * First phase: the row is yours until you commit, fail or release it, or are not heard of for `stuckAfter`. After a lost
+   * reply ask again with the same token, and you get the same claim; a token is for one claim.
    */
   async claim(db: Queryable, id: RowId, options: { readonly token?: string } = {}): Promise<Claimed> {
+    checkOptions('claim', options, ['token'])
     const { ready, claimed } = this.#definition.needPhases()
-    const token = options.token ?? randomUUID()
-    const claim = { id: checkId(id), token }
-    for (let round = 0; ; round++) {
-      const claimIt = this.#definition.statement('claim', CLAIM)
-      if (await change(db, claimIt, [id, token])) return { outcome: 'applied', claim }
-      const found = await this.#findClaim(db, claim)
+    const { token = randomUUID() } = options
+    const values = [checkId(id), checkText('claim.token', token, 200), this.#definition.stuckAfterMs]
+    for (let round = 1; ; round++) {
+      const [row] = await read(db, this.#definition.statement('claim', CLAIM), values)
+      if (row !== undefined) return { outcome: 'applied', claim: { id: row[0]!, token } }
+      const found = await this.#findClaim(db, { id, token })
       if (found === undefined) return { outcome: 'not found' }
-      if (found.isOurs && found.status === claimed) return { outcome: 'applied', claim }
-      if (found.status !== ready || round === ROUNDS) return { outcome: 'already handled', status: found.status }
+      if (found.isOurs && found.status === claimed) return { outcome: 'applied', claim: { id: found.id, token } }
+      if (found.status !== ready) return { outcome: 'already handled', status: found.status }
+      this.#checkRound(round, id, ready)
     }
   }
 
   /** Second phase: done, if the claim is still yours. Can be asked again after a lost reply. */
   async commit(db: Queryable, claim: RowClaim, set: Values<Column> = {}): Promise<ClaimOutcome> {
     const { done } = this.#definition.needPhases()
-    const { list, values, key } = this.#assignments(set, 3)
-    const statement = this.#definition.statement(`commit:${key}`, COMMIT, () => ({ set: list }))
+    const { list, values } = this.#assignments(set, 3)
+    const statement = this.#definition.statement(`commit${list}`, COMMIT, () => ({ set: list }))
     return this.#end(db, claim, done, statement, [checkId(claim.id), claim.token, ...values])
   }
 
   /**
    * The attempt has failed: the error is kept, the attempt counted, and recovery tries the row again after the backoff, while
-   * attempts last. With an id instead of a claim: a row that was never claimed, in work of one phase.
+   * attempts last and `retry` is not false. With an id instead of a claim: a row that was never claimed, in work of one phase.
    */
-  fail(db: Queryable, claim: RowClaim, error: unknown): Promise<ClaimOutcome>
-  fail(db: Queryable, id: RowId, error: unknown): Promise<TransitionOutcome>
-  async fail(db: Queryable, which: RowClaim | RowId, error: unknown): Promise<ClaimOutcome | TransitionOutcome> {
+  fail(db: Queryable, claim: RowClaim, error: unknown, options?: FailOptions): Promise<ClaimOutcome>
+  fail(db: Queryable, id: RowId, error: unknown, options?: FailOptions): Promise<TransitionOutcome>
+  async fail(
+    db: Queryable,
+    which: RowClaim | RowId,
+    error: unknown,
+    options: FailOptions = {},
+  ): Promise<ClaimOutcome | TransitionOutcome> {
+    checkOptions('fail', options, ['retry'])
     const { ready, failed } = this.#definition.needPhases()
     const { maxAttempts, backoff } = this.#definition
-    const said = [lastError(error), maxAttempts, backoff.firstMs, backoff.maxMs]
+    const said = [lastError(error), options.retry === false ? 0 : maxAttempts, backoff.firstMs, backoff.maxMs]
     if (typeof which !== 'object') {
       return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), [checkId(which), ...said])
     }
@@ -127,33 +143,42 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   /** Still at it: the claim's time begins anew. */
   async renew(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
     const { claimed } = this.#definition.needPhases()
-    return this.#end(db, claim, claimed, this.#definition.statement('renew', RENEW), [checkId(claim.id), claim.token])
+    const values = [checkId(claim.id), claim.token, this.#definition.stuckAfterMs]
+    return this.#end(db, claim, claimed, this.#definition.statement('renew', RENEW), values)
+  }
+
+  /** Given back as if it had never been claimed, no attempt spent: for a process that has to go before its effect. */
+  async release(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
+    const { ready } = this.#definition.needPhases()
+    return this.#end(db, claim, ready, this.#definition.statement('release', RELEASE), [checkId(claim.id), claim.token])
   }
 
   /**
    * Both phases around an effect: claims, runs it with no connection held, renews meanwhile, and commits the columns that it
-   * returns. What it throws is recorded as a failure. `db` must be a pool: a transaction would be open all the while.
+   * returns. What it throws is recorded as a failure; Fatal is not tried again. `db` must be a pool: a transaction would be
+   * open all the while.
    */
   work(
     db: Queryable,
     id: RowId,
-    effect: (claim: RowClaim & { readonly signal: AbortSignal }) => Promise<Values<Column> | undefined>,
+    effect: (claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
   ): Promise<Worked> {
-    return workOnRow(this, db, id, effect, this.#definition.stuckAfterMs)
+    const { stuckAfterMs, timeoutMs } = this.#definition
+    return workOnRow(this, db, id, effect, stuckAfterMs, timeoutMs)
   }
 
   /**
    * The same for each attempt on a row: what to give a provider as idempotency key, so that it acts once. Where two
    * deployments share a provider's account, or ids begin anew, say so in `effect`: `prod:charge`.
    */
-  effectKey(id: RowId, effect: string): string {
-    return effectKeyOf('row', this.#definition.table, String(checkId(id)), effect)
+  effectKey(claim: RowClaim, effect: string): string {
+    return effectKeyOf('row', this.#definition.table, String(checkId(claim.id)), checkText('effect', effect, 200))
   }
 
   /** Takes back what is stuck and tries again what has failed: for a worker's `chores`, or a timer of your own. */
   recovery(options: Recovery = {}): Chore {
     this.#definition.needPhases()
-    return recovery(this.#definition, options)
+    return recovery(this.#definition, options, (tx, id, error) => this.fail(tx, id, error))
   }
 
   /** The columns, constraints and indexes that all this needs, as SQL for your migration. */
@@ -169,13 +194,21 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     update: Sendable,
     values: unknown[],
   ): Promise<TransitionOutcome> {
-    for (let round = 0; ; round++) {
+    for (let round = 1; ; round++) {
       if (await change(db, update, values)) return { outcome: 'applied' }
       const [row] = await read(db, this.#definition.statement('find', FIND), [id])
       if (row === undefined) return { outcome: 'not found' }
+      if (row[0] !== from) return { outcome: 'already handled', status: row[0]! }
       // It has come back in between, or has just been committed.
-      if (row[0] !== from || round === ROUNDS) return { outcome: 'already handled', status: row[0]! }
+      this.#checkRound(round, id, from)
     }
+  }
+
+  /** `already handled` would be a lie, and the message would be dropped. */
+  #checkRound(round: number, id: RowId, status: string): void {
+    if (round < ROUNDS) return
+    const what = `row ${id} is ${status}, and yet no update changes it; does a policy or a trigger forbid it?`
+    throw new InvalidOptionError(`statusTable(${JSON.stringify(this.#definition.table)})`, what)
   }
 
   /** From a claim: nobody but its holder, once or again. */
@@ -186,28 +219,30 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return found.isOurs && found.status === to ? { outcome: 'applied' } : { outcome: 'lost', status: found.status }
   }
 
-  async #findClaim(db: Queryable, { id, token }: RowClaim): Promise<{ status: string; isOurs: boolean } | undefined> {
+  async #findClaim(db: Queryable, { id, token }: RowClaim) {
     const [row] = await read(db, this.#definition.statement('find_claim', FIND_CLAIM), [id, token])
-    return row === undefined ? undefined : { status: row[0]!, isOurs: row[1] === 't' }
+    return row === undefined ? undefined : { status: row[0]!, isOurs: row[1] === 't', id: row[2]! }
   }
 
-  #assignments(set: Values<Column>, from: number): { list: string; values: unknown[]; key: string } {
+  /** `, "result" = $2, "completed_at" = statement_timestamp()`, and what stands for the parameters. */
+  #assignments(set: Values<Column>, from: number): { list: string; values: unknown[] } {
     const values: unknown[] = []
     let list = ''
     for (const [column, value] of Object.entries(set)) {
-      if (value === undefined) continue
-      const isNow = value === databaseNow
-      list += `, ${this.#definition.column(column)} = ${isNow ? 'statement_timestamp()' : `$${from + values.length}`}`
-      if (!isNow) values.push(value)
+      const quoted = this.#definition.column(column)
+      if (value === undefined)
+        throw new InvalidOptionError(`set.${column}`, 'it is undefined; pass null, or leave it out')
+      if (value === databaseNow) list += `, ${quoted} = statement_timestamp()`
+      else list += `, ${quoted} = $${from + values.push(value) - 1}`
     }
-    return { list, values, key: list }
+    return { list, values }
   }
 }
 
 /** Whether it changed the row. */
 async function change(db: Queryable, statement: Sendable, values: unknown[]): Promise<boolean> {
   const query = { ...statement, values, rowMode: 'array' as const }
-  const { rowCount } = await settlingConflicts(() => db.query(query))
+  const { rowCount } = await settlingConflicts(isPool(db), () => db.query(query))
   // A client that does not tell would make every answer a guess.
   if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
   return rowCount > 0
@@ -215,7 +250,7 @@ async function change(db: Queryable, statement: Sendable, values: unknown[]): Pr
 
 async function read(db: Queryable, statement: Sendable, values: unknown[]): Promise<readonly Row[]> {
   const query = { ...statement, values, rowMode: 'array' as const, types: asPrinted }
-  return (await settlingConflicts(() => db.query(query))).rows as unknown as Row[]
+  return (await settlingConflicts(isPool(db), () => db.query(query))).rows as unknown as Row[]
 }
 
 function checkId(id: RowId): RowId {

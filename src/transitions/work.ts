@@ -1,64 +1,86 @@
 /** Claim, effect, commit, with the claim kept alive in between and no connection held. */
 import { randomUUID } from 'node:crypto'
 import { backoffMs } from '../core/backoff.ts'
-import { monotonicMs, sleep } from '../core/timer.ts'
+import { DeadlineError, InvalidOptionError, TimedOutError } from '../core/errors.ts'
+import { Fatal } from '../core/steering.ts'
+import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import type { ClaimOutcome, RowClaim, RowId, StatusTable, TransitionOutcome, Values } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
-const OUTAGE_BACKOFF = { firstMs: 50, maxMs: 5_000 }
+const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 
 /** failed: the effect threw, and that is recorded. lost: it was too slow, and its row was taken back. */
 export type Worked = TransitionOutcome | ClaimOutcome | { readonly outcome: 'failed'; readonly error: unknown }
+
+/** What an effect gets. */
+export interface WorkClaim extends RowClaim {
+  /** Aborted when the claim is lost, cannot be renewed in time, or the effect takes too long. Pass it on. */
+  readonly signal: AbortSignal
+  /** For a provider that takes idempotency keys: the same for each attempt on this row. */
+  effectKey(effect: string): string
+}
 
 export async function workOnRow(
   table: StatusTable,
   db: Queryable,
   id: RowId,
-  effect: (claim: RowClaim & { readonly signal: AbortSignal }) => Promise<Values<string> | undefined>,
-  stuckAfterMs: number,
+  effect: (claim: WorkClaim) => Promise<Values<string> | null | undefined>,
+  lifeMs: number,
+  timeoutMs: number,
 ): Promise<Worked> {
   // The token first: if the reply is lost, the claim can be asked for again.
   const token = randomUUID()
   const sentAt = monotonicMs()
-  const claimed = await patiently(CLAIM_ATTEMPTS, () => table.claim(db, id, { token }))
+  // A few times: whoever brought the message will bring it again.
+  const claimed = await patiently(
+    (attempt, error) => isOutage(error) && attempt < CLAIM_ATTEMPTS,
+    () => table.claim(db, id, { token }),
+  )
   if (claimed.outcome !== 'applied') return claimed
   const { claim } = claimed
-  const keeper = new Keeper(sentAt, stuckAfterMs, () => table.renew(db, claim))
-  const failed = async (error: unknown): Promise<Worked> => {
-    const recorded = await keeper.insist(() => table.fail(db, claim, error))
+  const keeper = new Keeper(sentAt, lifeMs, timeoutMs, () => table.renew(db, claim))
+  // The effect has happened or has not: nothing that may pass must make anybody forget which.
+  const insist = <T>(record: () => Promise<T>) => patiently((_, error) => !isFinal(error) && !keeper.isOver, record)
+  const failed = async (error: unknown, retry: boolean): Promise<Worked> => {
+    const recorded = await insist(() => table.fail(db, claim, error, { retry }))
     return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
   }
   try {
-    let set: Values<string> | undefined
+    let set: Values<string> | null | undefined
     try {
-      set = await effect({ ...claim, signal: keeper.signal })
+      set = await effect({ ...claim, signal: keeper.signal, effectKey: (name) => table.effectKey(claim, name) })
     } catch (error) {
-      return await failed(error)
+      return await failed(error, !(error instanceof Fatal))
     }
     try {
-      // It has happened: an outage must not make anybody forget it.
-      return await keeper.insist(() => table.commit(db, claim, set))
+      return await insist(() => table.commit(db, claim, set ?? {}))
     } catch (error) {
-      if (isOutage(error)) throw error
-      return await failed(error) // What it returned cannot be stored.
+      // What it returned can never be stored. To try again would be to do it again: a person has to look.
+      if (isFinal(error)) return await failed(error, false)
+      throw error
     }
   } finally {
-    await keeper.stop()
+    keeper.stop()
   }
 }
 
-/** Again while the server cannot be reached, a few times: whoever brought the message will bring it again. */
-async function patiently<T>(attempts: number, ask: () => Promise<T>): Promise<T> {
+async function patiently<T>(again: (attempt: number, error: unknown) => boolean, ask: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await ask()
     } catch (error) {
-      if (!isOutage(error) || attempt === attempts) throw error
+      if (!again(attempt, error)) throw error
     }
-    await sleep(backoffMs(attempt, OUTAGE_BACKOFF))
+    await sleep(backoffMs(attempt, BACKOFF))
   }
+}
+
+/** Bad data, a broken constraint, no such column: the same every time. A timeout or a full disk may pass. */
+function isFinal(error: unknown): boolean {
+  if (error instanceof InvalidOptionError || error instanceof TypeError) return true
+  return /^(22|23|42)...$/.test(String((error as { code?: unknown } | null | undefined)?.code))
 }
 
 /** Renews a claim three times in its life, and knows when it may be over. */
@@ -67,14 +89,19 @@ class Keeper {
   readonly #renew: () => Promise<ClaimOutcome>
   readonly #lost = new AbortController()
   readonly #done = new AbortController()
-  readonly #running: Promise<void>
+  /** A renewal that is never answered must not keep the holder from being told. */
+  readonly #overSoon = new Alarm(() => this.#abort(new Error('The claim could not be renewed in time.')))
+  readonly #tooLong: Alarm
   #deadline: number
 
-  constructor(sentAt: number, lifeMs: number, renew: () => Promise<ClaimOutcome>) {
+  /** `sentAt`: when the claim was sent. It lasts at least from then. */
+  constructor(sentAt: number, lifeMs: number, timeoutMs: number, renew: () => Promise<ClaimOutcome>) {
     this.#lifeMs = lifeMs
     this.#renew = renew
     this.#deadline = sentAt + lifeMs
-    this.#running = this.#run()
+    this.#tooLong = new Alarm(() => this.#abort(new TimedOutError('The effect', timeoutMs)))
+    this.#tooLong.set(monotonicMs() + timeoutMs)
+    void this.#run()
   }
 
   get signal(): AbortSignal {
@@ -86,38 +113,33 @@ class Keeper {
     return monotonicMs() >= this.#deadline
   }
 
-  /** Again while the server cannot be reached and the claim can still be ours. */
-  async insist<T>(record: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await record()
-      } catch (error) {
-        if (!isOutage(error) || this.isOver) throw error
-      }
-      await sleep(backoffMs(attempt, OUTAGE_BACKOFF))
-    }
+  stop(): void {
+    this.#done.abort()
+    this.#overSoon.set(Number.POSITIVE_INFINITY)
+    this.#tooLong.set(Number.POSITIVE_INFINITY)
   }
 
-  async stop(): Promise<void> {
-    this.#done.abort()
-    await this.#running
+  #abort(reason: Error): void {
+    if (this.#done.signal.aborted) return
+    this.stop()
+    this.#lost.abort(reason)
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#done
     for (let failures = 0; !signal.aborted; ) {
-      const wait = failures === 0 ? this.#lifeMs / 3 : backoffMs(failures, OUTAGE_BACKOFF)
-      await sleep(Math.min(wait, this.#deadline - monotonicMs()), signal)
+      this.#overSoon.set(this.#deadline - Math.min(this.#lifeMs / 10, 1_000))
+      await sleep(failures === 0 ? this.#lifeMs / 3 : backoffMs(failures, BACKOFF), signal)
       if (signal.aborted) return
       const sentAt = monotonicMs()
+      const late = () => new DeadlineError('Renewing a claim', this.#lifeMs / 3)
       try {
-        const { outcome } = await this.#renew()
-        if (outcome !== 'applied') return this.#lost.abort(new Error('The row was taken back.'))
+        const { outcome } = await withDeadline(this.#renew(), this.#lifeMs / 3, late)
+        if (outcome !== 'applied') return this.#abort(new Error('The row was taken back.'))
         this.#deadline = sentAt + this.#lifeMs
         failures = 0
       } catch {
         failures++
-        if (this.isOver) return this.#lost.abort(new Error('The claim could not be renewed.'))
       }
     }
   }

@@ -23,7 +23,7 @@ export interface SummaryRow {
   readonly result: string | null
   readonly completed_at: Date | null
   readonly claim_token: string | null
-  readonly claimed_at: Date | null
+  readonly claim_expires_at: Date | null
   readonly attempt_count: number
   readonly last_error: string | null
   readonly retry_at: Date | null
@@ -37,5 +37,7 @@ export async function summary({ pool }: Pick<TestDatabase, 'pool'>, id: number):
 
 /** As if the time had passed: whoever holds these rows has not been heard of for too long. */
 export async function letClaimsAge({ pool }: Pick<TestDatabase, 'pool'>): Promise<void> {
-  await pool.query(`update summary set claimed_at = claimed_at - interval '16 min' where status = 'processing'`)
+  await pool.query(
+    `update summary set claim_expires_at = claim_expires_at - interval '16 min' where status = 'processing'`,
+  )
 }

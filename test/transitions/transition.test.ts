@@ -106,6 +106,23 @@ test('a conflict inside the caller’s transaction says that it is to be run aga
   assert.equal((await summary(db, 1)).result, 'faster')
 })
 
+test('what was given up in a transaction is not sent again when that is over', async (t) => {
+  const db = await withRows(t, 60)
+  const pool = poolAt(t, db, 'repeatable read', 1)
+  for (let id = 1; id < 60; id += 2) {
+    const both = withTransaction(pool, async (tx) => {
+      await tx.query('select from summary')
+      await complete(db.pool, id, 'faster')
+      await Promise.all([complete(tx, id, 'given up'), complete(tx, id + 1, 'given up')])
+    })
+    await assert.rejects(both, TransactionConflictError)
+    // Whoever has the connection now.
+    await withTransaction(pool, (tx) => tx.query('select'))
+  }
+  const { rows } = await db.pool.query(`select count(*)::int from summary where result = 'given up'`)
+  assert.equal(rows[0].count, 0)
+})
+
 test('of two transactions in a deadlock one is told to run again, and does', async (t) => {
   const db = await withRows(t, 2)
   await db.pool.query('create table witness (who text)')
@@ -154,6 +171,25 @@ test('a row that comes back while it is asked about is tried again', async (t) =
   }
   assert.deepEqual(await complete(db2, 1), { outcome: 'applied' })
   assert.equal(looks, 1)
+})
+
+test('a row that no update can change is not called handled', async (t) => {
+  const db = await withRows(t, 1)
+  await db.pool.query(`
+    create function forbid() returns trigger language plpgsql as 'begin return null; end';
+    create trigger forbid before update on summary for each row execute function forbid()`)
+  for (const call of [() => complete(db.pool, 1), () => summaries.claim(db.pool, 1)]) {
+    await assert.rejects(call, /row 1 is pending, and yet no update changes it/)
+  }
+})
+
+test('a plan outlives a change of the column that it reads', async (t) => {
+  const db = await withRows(t, 1)
+  const { client } = await session(db)
+  assert.equal((await complete(client, 1)).outcome, 'applied')
+  assert.equal((await complete(client, 1)).outcome, 'already handled')
+  await db.pool.query('alter table summary alter status type varchar(40)')
+  assert.deepEqual(await complete(client, 1), { outcome: 'already handled', status: 'completed' })
 })
 
 test('an arrow that was not drawn, and one that belongs to a claim, are refused', async (t) => {
@@ -222,7 +258,7 @@ test('hostile names are refused when they are declared', () => {
     assert.throws(() => statusTable('t', { id: name ?? '' }), refused, String(name))
     assert.throws(() => statusTable('t', { status: name ?? '' }), refused, String(name))
     assert.throws(() => statusTable('t', { columns: [name] }), refused, String(name))
-    assert.throws(() => statusTable('t', { names: { claimed_at: name } }), refused, String(name))
+    assert.throws(() => statusTable('t', { names: { claim_expires_at: name } }), refused, String(name))
   }
   for (const status of ['', "o'clock", 'a\\', 'a\nb', ' a', '-- a', 'a'.repeat(64)]) {
     assert.throws(() => statusTable('t', { arrows: { [status]: ['b'] } }), { code: 'INVALID_OPTION' }, status)
@@ -230,6 +266,7 @@ test('hostile names are refused when they are declared', () => {
   }
   assert.throws(() => statusTable('t', { columns: ['status'] }), /written by the transitions/)
   assert.throws(() => statusTable('t', { phases: { done: 'error' } }), /the same/)
+  assert.throws(() => statusTable('t', { names: { retry_at: 'at', sent_at: 'at' } }), /the same/)
   assert.throws(() => statusTable('t', { colums: ['a'] } as never), /did you mean columns/)
 })
 

@@ -19,9 +19,9 @@ const { url, provider, id, diesAt, keyed } = JSON.parse(process.argv[2]!) as Ord
 const pool = new pg.Pool({ connectionString: url, max: 2 })
 
 at('before the claim')
-const worked = await summaries.work(pool, id, async () => {
+const worked = await summaries.work(pool, id, async ({ effectKey }) => {
   at('after the claim')
-  const answer = await callProvider(provider, `summary-${id}`, keyed ? summaries.effectKey(id, 'llm') : undefined)
+  const answer = await callProvider(provider, `summary-${id}`, keyed ? effectKey('llm') : undefined)
   at('after the effect')
   return { result: JSON.stringify(answer) }
 })

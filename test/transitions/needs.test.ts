@@ -1,0 +1,60 @@
+// What sql() prints is what a table needs: run on a table that is new, that was there before, and that has it already.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { freshDatabase } from '../support/database.ts'
+import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
+
+const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
+
+test('what sql() prints takes over a table that others have worked with', async (t) => {
+  const db = await freshDatabase(t)
+  await db.pool.query(`
+    create table summary (id integer primary key, status text, result text, completed_at timestamptz,
+      attempt_count integer, sent_at timestamptz);
+    insert into summary values (1, 'processing'), (2, 'pending'), (3, 'error')`)
+  await db.pool.query(summaries.sql())
+  assert.deepEqual(await summaries.recovery({ resendAfter: '1h' }).run(db.pool), NOTHING)
+  await letClaimsAge(db)
+  await db.pool.query(`update summary set sent_at = now() - interval '2 h'`)
+  const did = await summaries.recovery({ resendAfter: '1h' }).run(db.pool)
+  assert.deepEqual(did, { ...NOTHING, takenBack: 1, resent: 1 })
+  assert.deepEqual(await summaries.fail(db.pool, 2, new Error('on purpose')), { outcome: 'applied' })
+  assert.ok((await summary(db, 2)).retry_at! > new Date())
+})
+
+test('what sql() prints is enough, refuses what cannot be, and its indexes are used', async (t) => {
+  const db = await freshDatabase(t)
+  await createSummaries(db, 20_000)
+  await db.pool.query('analyze summary')
+  await assert.rejects(db.pool.query(`update summary set status = 'procesing' where id = 1`), { code: '23514' })
+  await assert.rejects(db.pool.query(`update summary set status = 'processing' where id = 1`), { code: '23514' })
+  const sent: { text: string; values: unknown[] }[] = []
+  const spy = {
+    ...db.pool,
+    totalCount: 0,
+    connect: async () => {
+      const client = await db.pool.connect()
+      const { query } = client
+      client.query = ((config: { text: string; values: unknown[] }) => {
+        if (typeof config === 'object') sent.push(config)
+        return (query as (config: unknown) => unknown).call(client, config)
+      }) as typeof query
+      client.once('end', () => {})
+      const release = client.release.bind(client)
+      client.release = (error) => {
+        client.query = query
+        client.release = release
+        release(error)
+      }
+      return client
+    },
+  }
+  await summaries.recovery({ resendAfter: '10m' }).run(spy as unknown as typeof db.pool)
+  assert.equal(sent.length, 4)
+  for (const { text, values } of sent) {
+    const { rows } = await db.pool.query({ text: `explain ${text}`, values })
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+    assert.match(plan, /Index Scan using summary_(stuck|to_retry|to_resend)/)
+    assert.doesNotMatch(plan, /Seq Scan/)
+  }
+})

@@ -1,0 +1,173 @@
+// What work() does with an effect that has happened, when all else goes wrong around it.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import pg from 'pg'
+import { Fatal, type Queryable, statusTable } from '../../src/index.ts'
+import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
+import { until } from '../support/worker.ts'
+import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
+
+async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
+  const db = await freshDatabase(t)
+  await createSummaries(db, n)
+  return db
+}
+
+/** A pool, but for what happens to statements of this name. */
+function during(
+  pool: pg.Pool,
+  statement: string,
+  instead: (send: () => Promise<unknown>) => Promise<unknown>,
+): Queryable {
+  const query = (config: pg.QueryArrayConfig) => {
+    const send = () => pool.query(config)
+    return config.text.startsWith(`-- ${statement}\n`) ? instead(send) : send()
+  }
+  return { query } as Queryable
+}
+
+test('a commit that is refused for a while is sent until it is accepted: the effect has happened', async (t) => {
+  const db = await withRows(t, 1)
+  const impatient = new pg.Pool({ connectionString: db.url, options: '-c lock_timeout=20ms' })
+  impatient.on('error', () => {})
+  t.after(() => impatient.end().catch(() => {}))
+  const keeper = await db.connect()
+  let effects = 0
+  let refusals = 0
+  const refused = during(impatient, 'row.commit', (send) =>
+    send().catch(async (error) => {
+      refusals++
+      if (refusals === 2) await keeper.query('rollback')
+      throw error
+    }),
+  )
+  const worked = await summaries.work(refused, 1, async () => {
+    effects++
+    await keeper.query('begin')
+    await keeper.query('select from summary for update')
+    return { result: 'done' }
+  })
+  assert.deepEqual([worked.outcome, effects, refusals], ['applied', 1, 2])
+  assert.equal((await summary(db, 1)).result, 'done')
+})
+
+test('what can never be stored is not done again: the row waits for a person', async (t) => {
+  const db = await withRows(t, 4)
+  await db.pool.query(`alter table summary add constraint short check (length(result) < 10)`)
+  const bad: Record<number, never> = {
+    1: { results: 'no such column' } as never,
+    2: { result: 'a\0b' } as never,
+    3: { result: 'longer than the constraint allows' } as never,
+  }
+  for (const [id, set] of Object.entries(bad)) {
+    const worked = await summaries.work(db.pool, Number(id), async () => set)
+    assert.equal(worked.outcome, 'failed')
+    const row = await summary(db, Number(id))
+    assert.deepEqual([row.status, row.attempt_count, row.retry_at], ['error', 1, null])
+  }
+  // Nothing to set is not a mistake.
+  assert.deepEqual(await summaries.work(db.pool, 4, async () => null), { outcome: 'applied' })
+})
+
+test('an effect that throws Fatal is not tried again, any other error is', async (t) => {
+  const db = await withRows(t, 2)
+  for (const [id, error] of [
+    [1, new Fatal('never')],
+    [2, new Error('later')],
+  ] as const) {
+    assert.deepEqual(await summaries.work(db.pool, id, () => Promise.reject(error)), { outcome: 'failed', error })
+  }
+  assert.equal((await summary(db, 1)).retry_at, null)
+  assert.ok((await summary(db, 2)).retry_at! > new Date())
+})
+
+test('a renewal that is never answered neither hides that the claim is over nor holds up the end', async (t) => {
+  const db = await withRows(t, 1)
+  const quick = statusTable('summary', { columns: ['result'], stuckAfter: '400ms' })
+  const hangs = during(db.pool, 'row.renew', () => gate().promise)
+  let reason: unknown
+  const worked = await quick.work(hangs, 1, async ({ signal }) => {
+    await until('it is told', () => signal.aborted)
+    reason = signal.reason
+    return { result: 'late, but nobody came in between' }
+  })
+  assert.match(String(reason), /could not be renewed in time/)
+  assert.deepEqual(worked, { outcome: 'applied' })
+})
+
+test('an effect that takes too long is aborted, and its row taken back', async (t) => {
+  const db = await withRows(t, 1)
+  const limited = statusTable('summary', { columns: ['result'], stuckAfter: '15m', timeout: '50ms' })
+  const { promise, open } = gate()
+  let reason: unknown
+  const working = limited.work(db.pool, 1, async ({ signal }) => {
+    await until('it is told', () => signal.aborted)
+    reason = signal.reason
+    await promise
+    return { result: 'too late' }
+  })
+  await until('it is told', () => reason !== undefined)
+  assert.equal((reason as { code?: unknown }).code, 'TIMED_OUT')
+  await letClaimsAge(db)
+  assert.equal((await limited.recovery().run(db.pool)).takenBack, 1)
+  open()
+  assert.deepEqual(await working, { outcome: 'lost', status: 'pending' })
+})
+
+test('a row is kept for as long as its holder asked for, whatever the one who takes back was told', async (t) => {
+  const db = await withRows(t, 1)
+  const [patient, hasty] = ['15m', '100ms'].map((stuckAfter) =>
+    statusTable('summary', { stuckAfter: stuckAfter as '1s' }),
+  )
+  assert.equal((await patient!.claim(db.pool, 1)).outcome, 'applied')
+  await db.pool.query(`update summary set claim_expires_at = claim_expires_at - interval '10 min'`)
+  assert.equal((await hasty!.recovery().run(db.pool)).takenBack, 0)
+  await letClaimsAge(db)
+  assert.equal((await hasty!.recovery().run(db.pool)).takenBack, 1)
+})
+
+test('a claim that is given back costs no attempt, and is nobody’s then', async (t) => {
+  const db = await withRows(t, 1)
+  const claimed = await summaries.claim(db.pool, 1)
+  assert.equal(claimed.outcome, 'applied')
+  const { claim } = claimed as { claim: { id: string; token: string } }
+  assert.deepEqual(await summaries.release(db.pool, claim), { outcome: 'applied' })
+  assert.deepEqual(await summaries.release(db.pool, claim), { outcome: 'applied' })
+  assert.deepEqual(await summaries.commit(db.pool, claim), { outcome: 'lost', status: 'pending' })
+  const row = await summary(db, 1)
+  assert.deepEqual([row.status, row.attempt_count], ['pending', 0])
+  assert.equal((await summaries.claim(db.pool, 1)).outcome, 'applied')
+  assert.deepEqual(await summaries.release(db.pool, claim), { outcome: 'lost', status: 'processing' })
+})
+
+test('two phases with an enum and a uuid: the key of an effect does not depend on how the id was spelt', async (t) => {
+  const db = await freshDatabase(t)
+  const charges = statusTable('charge', { phases: { ready: 'due', claimed: 'charging', done: 'paid', failed: 'open' } })
+  await db.pool.query(`
+    create type charge_status as enum ('due', 'charging', 'paid', 'open');
+    create table charge (id uuid primary key, status charge_status not null default 'due');
+    ${charges.sql()}`)
+  const id = 'a8098c1a-f86e-11da-bd1a-00112444be1e'
+  await db.pool.query('insert into charge (id) values ($1)', [id])
+  const keys: string[] = []
+  const attempt = (spelt: string) =>
+    charges.work(db.pool, spelt, async ({ effectKey }) => {
+      keys.push(effectKey('charge'), effectKey('mail'))
+      if (keys.length === 2) throw new Error('on purpose')
+      return {}
+    })
+  assert.equal((await attempt(id.toUpperCase())).outcome, 'failed')
+  await db.pool.query('update charge set retry_at = now()')
+  const told: string[] = []
+  await charges.recovery({ publish: async (ids) => told.push(...ids) }).run(db.pool)
+  assert.deepEqual(told, [id])
+  assert.deepEqual(await attempt(told[0]!), { outcome: 'applied' })
+  assert.deepEqual(keys.slice(0, 2), keys.slice(2))
+  assert.notEqual(keys[0], keys[1])
+  assert.match(keys[0]!, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  assert.notEqual(summaries.effectKey({ id, token: '' }, 'charge'), keys[0])
+  assert.deepEqual(await charges.transition(db.pool, id, 'due' as never, 'paid' as never), {
+    outcome: 'already handled',
+    status: 'paid',
+  })
+})
