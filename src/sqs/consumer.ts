@@ -165,12 +165,13 @@ export class SqsConsumer<Body = unknown> {
     this.#end()
   }
 
-  #received(messages: readonly Message[], sentAt: number): void {
-    for (const message of messages) {
-      const held = new HeldMessage(message, sentAt)
+  async #received(messages: readonly Message[], sentAt: number): Promise<void> {
+    const received = messages.map((message) => new HeldMessage(message, sentAt))
+    for (const held of received) {
       this.#events.counts.received++
       if (held.receiveCount > 1) this.#events.tell('redelivered', infoOf(held))
-      this.#visibility.hold(held)
+    }
+    for (const held of await this.#visibility.hold(received)) {
       if (this.#queue.isFifo && !this.#groups.enter(held)) this.#waiting++
       else void this.#process(held)
     }

@@ -2,6 +2,7 @@
  * Asks for messages, never for more than can be started at once. One long poll is open while the queue is quiet; when it
  * answers in full there are more, and another one is opened beside it, as long as there is room for ten.
  */
+import { setMaxListeners } from 'node:events'
 import type { Message } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
@@ -16,7 +17,8 @@ export interface ReceiverParts {
   readonly visibilityS: number
   /** How many could be started now. */
   readonly room: () => number
-  readonly onReceived: (messages: readonly Message[], sentAt: number) => void
+  /** Resolves when they take up room. */
+  readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
   readonly onProblem: (error: unknown) => void
 }
 
@@ -34,6 +36,7 @@ export class Receiver {
 
   constructor(parts: ReceiverParts) {
     this.#parts = parts
+    setMaxListeners(0, this.#stop.signal) // One for each poll, and Node would warn of eleven.
   }
 
   /** There may be room for more. What is freed in one turn is asked for together. */
@@ -82,7 +85,7 @@ export class Receiver {
       const messages = await queue.receive(most, waitS, visibilityS, this.#stop.signal)
       this.#failures = 0
       this.#wanted = messages.length === most ? Math.min(this.#wanted + 1, SIDE_BY_SIDE) : 1
-      if (messages.length > 0) onReceived(messages, sentAt)
+      if (messages.length > 0) await onReceived(messages, sentAt)
     } catch (error) {
       if (this.#stop.signal.aborted) return
       this.#failures++

@@ -4,11 +4,14 @@
  * SQS counts the timeout from when it carries out the receive, which is after we sent it. So our own deadline, counted from
  * sending on the monotonic clock and less a margin, is always earlier. When it passes without an extension known to have been
  * granted, the message is given up: its receipt may belong to the past. The alarm is apart from extending, which may hang.
+ *
+ * A receive that waited for long may have brought the message at its beginning or at its end, so little of the timeout is
+ * certain. Then the message is extended before anything is done with it.
  */
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import { Loop } from '../worker/loop.ts'
 import type { HeldMessage } from './held.ts'
-import { BATCH, type SqsQueue } from './queue.ts'
+import { BATCH, type Refusal, type SqsQueue } from './queue.ts'
 
 const LARGEST_MARGIN_MS = 1_000
 const SIDE_BY_SIDE = 16
@@ -44,10 +47,18 @@ export class Visibility {
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
 
-  hold(held: HeldMessage): void {
-    this.#held.add(held)
-    this.#alarm.setEarlier(this.#deadline(held))
-    if (this.#held.size === 1) this.#loop.nudge()
+  /** Holds what was received together, and answers those that are certainly ours. */
+  async hold(received: readonly HeldMessage[]): Promise<readonly HeldMessage[]> {
+    const [first] = received
+    if (first === undefined) return []
+    if (this.#deadline(first) - monotonicMs() < this.#timeoutMs / 3) await this.#confirm(received)
+    const ours = received.filter((held) => !held.isGone)
+    for (const held of ours) {
+      this.#held.add(held)
+      this.#alarm.setEarlier(this.#deadline(held))
+    }
+    if (this.#held.size === ours.length || this.#isDue(first)) this.#loop.nudge()
+    return ours
   }
 
   /** No longer to be kept: it was deleted, or is to be seen by others. */
@@ -61,8 +72,7 @@ export class Visibility {
   }
 
   async #tick(): Promise<number> {
-    const now = monotonicMs()
-    const due = [...this.#held].filter(({ extendedAt }) => now - extendedAt >= this.#timeoutMs / 3)
+    const due = [...this.#held].filter((held) => this.#isDue(held))
     const batches: HeldMessage[][] = []
     for (let from = 0; from < due.length; from += BATCH) batches.push(due.slice(from, from + BATCH))
     const problems: unknown[] = []
@@ -76,10 +86,32 @@ export class Visibility {
     return this.#held.size === 0 ? Number.POSITIVE_INFINITY : this.#timeoutMs / 6
   }
 
+  #isDue({ extendedAt }: HeldMessage): boolean {
+    return monotonicMs() - extendedAt >= this.#timeoutMs / 3
+  }
+
+  async #confirm(received: readonly HeldMessage[]): Promise<void> {
+    const sentAt = monotonicMs()
+    let refused = received
+    try {
+      refused = (await this.#ask(received)).map(({ index }) => received[index]!)
+    } catch (error) {
+      this.#events.problem(error)
+    }
+    for (const held of received) {
+      if (refused.includes(held)) this.#expire(held, 'it was received late, and could not be extended')
+      else held.extendedAt = sentAt
+    }
+  }
+
+  #ask(batch: readonly HeldMessage[]): Promise<readonly Refusal[]> {
+    const entries = batch.map(({ receipt }) => ({ receipt, seconds: this.#timeoutMs / 1_000 }))
+    return this.#queue.changeVisibility(entries, Math.max(this.#timeoutMs / 3, 500))
+  }
+
   async #extend(batch: readonly HeldMessage[]): Promise<void> {
     const sentAt = monotonicMs()
-    const entries = batch.map(({ receipt }) => ({ receipt, seconds: this.#timeoutMs / 1_000 }))
-    const refusals = await this.#queue.changeVisibility(entries, Math.max(this.#timeoutMs / 3, 500))
+    const refusals = await this.#ask(batch)
     const refused = new Map(refusals.map((refusal) => [refusal.index, refusal]))
     batch.forEach((held, index) => {
       if (!this.#held.has(held)) return

@@ -155,3 +155,32 @@ export function gate(): { readonly opened: Promise<void>; open(): void } {
 export async function isEmpty({ depth }: SqsScene, url: string): Promise<void> {
   assert.deepEqual(await depth(url), { visible: 0, inFlight: 0 })
 }
+
+/** The class of a command without its ending, such as DeleteMessageBatch. */
+export function nameOf(command: object): string {
+  return command.constructor.name.replace(/Command$/, '')
+}
+
+interface Command {
+  readonly input: { readonly Entries?: readonly { readonly Id: string; readonly ReceiptHandle: string }[] }
+}
+
+/** The same client, but this one decides what becomes of each command. */
+export function through(
+  client: SqsClient,
+  decide: (name: string, send: () => Promise<unknown>, command: Command, signal: AbortSignal) => Promise<unknown>,
+): SqsClient {
+  const send = (command: Command, options: { readonly abortSignal: AbortSignal }) => {
+    const go = () => (client.send as (...args: unknown[]) => Promise<unknown>)(command, options)
+    return decide(nameOf(command), go, command, options.abortSignal)
+  }
+  return { send } as unknown as SqsClient
+}
+
+/** Never answers, and rejects when it is hung up on. */
+export function silence(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+}
