@@ -6,6 +6,10 @@ export interface LogEntry {
   readonly error?: unknown
   readonly jobId?: string
   readonly kind?: string
+  /** Of another queue, in a consumer of it. */
+  readonly messageId?: string
+  readonly rowId?: string
+  readonly receiveCount?: number
 }
 
 export type Log = (entry: LogEntry) => void

@@ -89,6 +89,12 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return this.#apply(db, id, from, statement, [checkId(id), ...values])
   }
 
+  /** What the row is now; undefined: not there, or not yet. To look before work: only the transition itself can tell later. */
+  async status(db: Queryable, id: RowId): Promise<string | undefined> {
+    const [row] = await read(db, this.#definition.statement('find', FIND), [checkId(id)])
+    return row?.[0] ?? undefined
+  }
+
   /**
    * First phase: the row is yours until you commit, fail or release it, or are not heard of for `stuckAfter`. After a lost
    * reply ask again with the same token, and you get the same claim; a token is for one claim.

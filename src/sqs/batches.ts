@@ -1,0 +1,123 @@
+/**
+ * Small requests, sent in batches of ten that clock themselves: a lone one is sent at once, what comes while one is under way
+ * is the next, and full batches go side by side. No timer, no fixed delay.
+ *
+ * A batch without an answer is sent again, since both deleting and changing visibility can be asked twice. What is refused
+ * within a batch is sent again alone, so that it does not hold up the others.
+ */
+import { backoffMs } from '../core/backoff.ts'
+import { sleep } from '../core/timer.ts'
+import { BATCH, type Refusal } from './queue.ts'
+
+const SIDE_BY_SIDE = 16
+const ATTEMPTS = 8
+/** Of these, as a batch. If one entry spoils it, the others get through afterwards. */
+const TOGETHER = 2
+const BACKOFF = { firstMs: 100, maxMs: 5_000 }
+
+interface Entry<Item> {
+  readonly item: Item
+  readonly done: (done: boolean) => void
+}
+
+export class Batches<Item> {
+  readonly #send: (items: readonly Item[]) => Promise<readonly Refusal[]>
+  readonly #isWanted: (item: Item) => boolean
+  readonly #onProblem: (error: unknown) => void
+  readonly #hurry = new AbortController()
+  #queue: Entry<Item>[] = []
+  #underWay = 0
+  #open = 0
+  #isDue = false
+  #idle: (() => void)[] = []
+
+  /** `isWanted` is asked each time before an item is sent. */
+  constructor(
+    send: (items: readonly Item[]) => Promise<readonly Refusal[]>,
+    isWanted: (item: Item) => boolean,
+    onProblem: (error: unknown) => void,
+  ) {
+    this.#send = send
+    this.#isWanted = isWanted
+    this.#onProblem = onProblem
+  }
+
+  /** How many are not known to be done. */
+  get open(): number {
+    return this.#open
+  }
+
+  /** Whether it was done. Never rejects. */
+  add(item: Item): Promise<boolean> {
+    this.#open++
+    return new Promise((resolve) => {
+      const done = (answer: boolean) => {
+        this.#open--
+        resolve(answer)
+        if (this.#open === 0) for (const tell of this.#idle.splice(0)) tell()
+      }
+      this.#queue.push({ item, done })
+      this.#soon()
+    })
+  }
+
+  /** Resolves when nothing is open. */
+  async drained(): Promise<void> {
+    if (this.#open > 0) await new Promise<void>((resolve) => this.#idle.push(resolve))
+  }
+
+  /** What fails from now on is not tried again. */
+  giveUp(): void {
+    this.#hurry.abort()
+  }
+
+  /** What is added in the same turn goes together. */
+  #soon(): void {
+    if (this.#isDue) return
+    this.#isDue = true
+    setImmediate(() => {
+      this.#isDue = false
+      this.#start()
+    })
+  }
+
+  #start(): void {
+    const mayStart = () => this.#underWay === 0 || (this.#queue.length >= BATCH && this.#underWay < SIDE_BY_SIDE)
+    while (this.#queue.length > 0 && mayStart()) void this.#insist(this.#queue.splice(0, BATCH), 1)
+  }
+
+  async #insist(entries: readonly Entry<Item>[], attempt: number): Promise<void> {
+    const wanted = entries.filter(({ item }) => this.#isWanted(item))
+    for (const entry of entries) if (!wanted.includes(entry)) entry.done(false)
+    if (wanted.length === 0) return
+    const again = await this.#try(wanted)
+    if (again.length === 0) return
+    if (attempt >= ATTEMPTS || this.#hurry.signal.aborted) {
+      for (const { done } of again) done(false)
+      return
+    }
+    await sleep(backoffMs(attempt, BACKOFF), this.#hurry.signal)
+    if (again.length === wanted.length && attempt < TOGETHER) await this.#insist(again, attempt + 1)
+    else await Promise.all(again.map((entry) => this.#insist([entry], attempt + 1)))
+  }
+
+  /** Answers what is worth another attempt. */
+  async #try(entries: readonly Entry<Item>[]): Promise<readonly Entry<Item>[]> {
+    this.#underWay++
+    try {
+      const refusals = new Map((await this.#send(entries.map(({ item }) => item))).map((item) => [item.index, item]))
+      return entries.filter(({ done }, index) => {
+        const refusal = refusals.get(index)
+        if (refusal === undefined || refusal.forGood) done(refusal === undefined)
+        if (refusal !== undefined) this.#onProblem(new Error(`SQS refused one of a batch: ${refusal.code}`))
+        return refusal !== undefined && !refusal.forGood
+      })
+    } catch (error) {
+      this.#onProblem(error)
+      return entries
+    } finally {
+      this.#underWay--
+      this.#soon()
+    }
+  }
+}

@@ -1,0 +1,23 @@
+import { sleep } from '../core/timer.ts'
+
+/** A set that tells when it is empty. */
+export class Crowd<Member> extends Set<Member> {
+  #onEmpty: (() => void)[] = []
+
+  override delete(member: Member): boolean {
+    const was = super.delete(member)
+    if (this.size === 0) for (const tell of this.#onEmpty.splice(0)) tell()
+    return was
+  }
+
+  /** Resolves when nobody is left, or after `ms`, or at once when the signal aborts. */
+  async left(ms: number, signal?: AbortSignal): Promise<void> {
+    if (this.size === 0 || signal?.aborted) return
+    const over = new AbortController()
+    const end = () => over.abort()
+    this.#onEmpty.push(end)
+    signal?.addEventListener('abort', end)
+    await sleep(ms, over.signal)
+    signal?.removeEventListener('abort', end)
+  }
+}

@@ -1,0 +1,129 @@
+/** What is to become of a message: decided by its body, and by what its handler answers or throws. */
+import { type Duration, durationMs } from '../core/duration.ts'
+import { InvalidInputError } from '../core/errors.ts'
+import { parseInput, type Schema } from '../core/schema.ts'
+import { Fatal, RetryAfter, Snooze } from '../core/steering.ts'
+import { isOutage } from '../db/outage.ts'
+import type { HeldMessage, SqsMessage } from './held.ts'
+
+/** Why a message can never be handled. Yours may be any other. */
+export type DeadReason =
+  | 'too_large'
+  | 'not_json'
+  | 'invalid_body'
+  | 'unknown_kind'
+  | 'key_conflict'
+  | 'fatal'
+  | (string & {})
+
+/** Why a message is to come again. */
+export type ReturnReason =
+  | 'row_not_found'
+  | 'database'
+  | 'threw'
+  | 'asked'
+  | 'stopping'
+  | 'group'
+  | 'dead_letter_not_sent'
+
+/**
+ * What a handler answers; the words are those of transitions, of messages and of enqueue, so their answers can be returned as
+ * they are. Nothing at all, or something without an outcome, means applied.
+ */
+export type Answer =
+  | { readonly outcome: 'applied' | 'created' | 'already handled' | 'existing' | 'lost' | 'not found' | 'conflict' }
+  | { readonly outcome: 'failed'; readonly error: unknown }
+  | { readonly outcome: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
+  | { readonly outcome: 'again'; readonly after?: Duration }
+
+/** Does what a message asks for. What it throws makes the message come again. */
+export type Handle<Body = unknown> = (message: SqsMessage<Body>) => unknown
+
+export type Fate =
+  | { readonly end: 'delete'; readonly as: 'handled' | 'already_handled' }
+  | { readonly end: 'delete'; readonly as: 'failed'; readonly error: unknown }
+  | { readonly end: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
+  | { readonly end: 'return'; readonly reason: ReturnReason; readonly delayMs?: number; readonly error?: unknown }
+
+export interface Reading {
+  readonly body: Schema | 'text' | 'json'
+  readonly maxBodyBytes: number
+}
+
+/** Never rejects. */
+export async function fateOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Fate> {
+  let body: unknown
+  try {
+    const read = await readBody(held.text, reading)
+    if ('end' in read) return read
+    body = read.body
+  } catch (error) {
+    return thrown(held, error) // A schema that looks something up may do better later.
+  }
+  try {
+    return judge((await handle(held.with(body) as SqsMessage<never>)) as Answer | undefined)
+  } catch (error) {
+    try {
+      return thrown(held, error)
+    } catch {
+      return { end: 'return', reason: 'threw', error } // A proxy can throw at the mere question what it is.
+    }
+  }
+}
+
+async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<{ body: unknown } | Fate> {
+  if (Buffer.byteLength(text) > maxBodyBytes) return { end: 'dead', reason: 'too_large' }
+  if (body === 'text') return { body: text }
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return { end: 'dead', reason: 'not_json' } // The error quotes the body.
+  }
+  if (body === 'json') return { body: value }
+  try {
+    return { body: await parseInput('the message', body, value) }
+  } catch (error) {
+    if (error instanceof InvalidInputError) return { end: 'dead', reason: 'invalid_body', error }
+    throw error
+  }
+}
+
+function judge(answer: Answer | undefined): Fate {
+  switch (answer?.outcome) {
+    case undefined:
+    case 'applied':
+    case 'created':
+      return { end: 'delete', as: 'handled' }
+    case 'already handled':
+    case 'existing':
+    case 'lost': // The row was taken back, and recovery tells of it anew.
+      return { end: 'delete', as: 'already_handled' }
+    case 'failed':
+      return { end: 'delete', as: 'failed', error: answer.error }
+    case 'not found':
+      return { end: 'return', reason: 'row_not_found' }
+    case 'conflict':
+      return { end: 'dead', reason: 'key_conflict' }
+    case 'dead':
+      return { end: 'dead', reason: answer.reason, error: answer.error }
+    case 'again':
+      return { end: 'return', reason: 'asked', ...delay(answer.after) }
+    default:
+      // A word that nobody knows must not delete anything.
+      throw new Error(`the handler answered ${JSON.stringify((answer as { outcome: unknown }).outcome)}`)
+  }
+}
+
+function delay(after: Duration | undefined): { delayMs?: number } {
+  return after === undefined ? {} : { delayMs: durationMs('after', after) }
+}
+
+function thrown(held: HeldMessage, error: unknown): Fate {
+  if (held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
+  if (error instanceof Fatal) return { end: 'dead', reason: 'fatal', error }
+  if (error instanceof RetryAfter || error instanceof Snooze) {
+    return { end: 'return', reason: 'asked', delayMs: error.delayMs, error }
+  }
+  return { end: 'return', reason: isOutage(error) ? 'database' : 'threw', error }
+}

@@ -1,0 +1,83 @@
+import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs'
+
+/** A message as a handler sees it. */
+export interface SqsMessage<Body = unknown> {
+  /** The same at each delivery. A message that its sender sent twice has two. */
+  readonly id: string
+  readonly body: Body
+  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly groupId: string | undefined
+  /** How often it was delivered so far, this time included; roughly, says SQS. */
+  readonly receiveCount: number
+  /** Aborted when it could not be kept invisible in time, so that somebody else may get it, and when the consumer stops. */
+  readonly signal: AbortSignal
+  /** Aborted only when the consumer stops and its grace is over. */
+  readonly stopping: AbortSignal
+  /** Set it to the row that this is about: it is in logs and events. */
+  rowId: string | undefined
+}
+
+/** A message that was received and whose end is not known yet. */
+export class HeldMessage {
+  readonly id: string
+  readonly receipt: string
+  readonly text: string
+  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly groupId: string | undefined
+  readonly receiveCount: number
+  /** When it was last known to be invisible for a whole timeout: counted from when that was asked for. */
+  extendedAt: number
+  /** It may be visible by now, or was handed back: the receipt is not used any more. */
+  isGone = false
+  /** Its delete is on the way. */
+  isEnding = false
+  rowId: string | undefined
+  readonly #signal = new AbortController()
+  readonly #stopping = new AbortController()
+
+  constructor(message: Message, sentAt: number) {
+    const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message
+    if (ReceiptHandle === undefined) throw new Error('SQS gave a message without a receipt')
+    this.id = MessageId ?? ''
+    this.receipt = ReceiptHandle
+    this.text = Body ?? ''
+    this.attributes = MessageAttributes ?? {}
+    this.groupId = Attributes?.MessageGroupId
+    this.receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1) || 1
+    this.extendedAt = sentAt
+  }
+
+  get isStopped(): boolean {
+    return this.#stopping.signal.aborted
+  }
+
+  expire(reason: Error): void {
+    this.isGone = true
+    this.#signal.abort(reason)
+  }
+
+  stop(reason: Error): void {
+    this.#stopping.abort(reason)
+    this.#signal.abort(reason)
+  }
+
+  /** For the handler, with the body that was made of the text. */
+  with<Body>(body: Body): SqsMessage<Body> {
+    const held = this
+    return {
+      id: held.id,
+      body,
+      attributes: held.attributes,
+      groupId: held.groupId,
+      receiveCount: held.receiveCount,
+      signal: held.#signal.signal,
+      stopping: held.#stopping.signal,
+      get rowId() {
+        return held.rowId
+      },
+      set rowId(rowId) {
+        held.rowId = rowId
+      },
+    }
+  }
+}

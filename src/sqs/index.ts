@@ -1,0 +1,18 @@
+/** SQS in front of Postgres: `leasehold/sqs`. Needs `@aws-sdk/client-sqs`, which nothing else here imports. */
+export { SqsConsumer } from './consumer.ts'
+export type { Counts, MessageInfo, SqsConsumerEvents } from './events.ts'
+export type { Answer, DeadReason, Handle, ReturnReason } from './fate.ts'
+export type { SqsMessage } from './held.ts'
+export {
+  type AnsweringHandle,
+  type IntoQueues,
+  inOneUpdate,
+  inTwoPhases,
+  intoQueue,
+  intoQueues,
+  type MessageKey,
+  type OneUpdate,
+  oncePerMessage,
+} from './modes.ts'
+export type { SqsConsumerOptions } from './options.ts'
+export type { SqsClient } from './queue.ts'

@@ -1,0 +1,157 @@
+/** What to do with messages, in front of Postgres. Each answers only when it knows what was committed (decisions/0023). */
+import type { ClientBase } from 'pg'
+import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
+import { checkOptions } from '../core/options.ts'
+import type { Queryable } from '../db/lane.ts'
+import type { HandledMessage, MessageSource } from '../effects/messages.ts'
+import type { Enqueued } from '../queue/enqueue.ts'
+import type { Arrows } from '../transitions/definition.ts'
+import type { RowClaim, RowId, StatusTable, Values } from '../transitions/status-table.ts'
+import type { Answer } from './fate.ts'
+import type { SqsMessage } from './held.ts'
+
+export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>
+
+/** The part of Leasehold that is used here. */
+interface Enqueues {
+  enqueue<Input>(
+    kind: Kind<Input, unknown>,
+    input: NoInfer<Input>,
+    options: { readonly idempotencyKey: string; readonly partitionKey?: string },
+  ): Promise<Enqueued>
+}
+
+interface HandlesOnce {
+  oncePerMessage<T>(
+    source: MessageSource,
+    messageId: string,
+    handle: (tx: ClientBase) => Promise<T> | T,
+  ): Promise<HandledMessage<T>>
+}
+
+/**
+ * Claims the row, runs the effect with no connection held, and commits the columns that it returns: for effects that must not
+ * happen twice. What it throws is recorded in the row. The table needs its recovery to run, with `publish`.
+ */
+export function inTwoPhases<Body, Column extends string>(
+  table: StatusTable<Arrows, Column>,
+  pool: Queryable,
+  id: (message: SqsMessage<Body>) => RowId,
+  effect: (
+    message: SqsMessage<Body>,
+    claim: RowClaim & { readonly signal: AbortSignal },
+  ) => Promise<Values<Column> | undefined>,
+): AnsweringHandle<Body> {
+  return async (message) => {
+    const rowId = id(message)
+    message.rowId = String(rowId)
+    return table.work(pool, rowId, (claim) => {
+      // Not the message's own: whoever else gets the message finds the row claimed, so there is no reason to stop.
+      const signal = AbortSignal.any([claim.signal, message.stopping])
+      return effect(message, { ...claim, signal })
+    })
+  }
+}
+
+export interface OneUpdate<Body, From extends string, To extends string, Column extends string> {
+  readonly id: (message: SqsMessage<Body>) => RowId
+  readonly from: From
+  readonly to: To
+  /** Answers columns to set. Runs twice when two deliveries overlap: of both, one changes the row. */
+  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | undefined>
+}
+
+/** Looks whether the row is ready, runs the work, then changes the row by one UPDATE. What the work throws is recorded. */
+export function inOneUpdate<Body, A extends Arrows, From extends keyof A & string, Column extends string>(
+  table: StatusTable<A, Column>,
+  pool: Queryable,
+  { id, from, to, work }: OneUpdate<Body, From, A[From][number], Column>,
+): AnsweringHandle<Body> {
+  return async (message) => {
+    const rowId = id(message)
+    message.rowId = String(rowId)
+    const status = await table.status(pool, rowId)
+    if (status === undefined) return { outcome: 'not found' }
+    if (status !== from) return { outcome: 'already handled' }
+    let set: Values<Column> | undefined
+    try {
+      set = await work(message)
+    } catch (error) {
+      if (message.signal.aborted) throw error // Not the row's fault; and by now it may be somebody else's.
+      const recorded = await table.fail(pool, rowId, error)
+      return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
+    }
+    return table.transition(pool, rowId, from, to, set)
+  }
+}
+
+export interface MessageKey<Body> {
+  /** What makes two messages the same. Default: the id that SQS gave it, which is new when a sender sends again. */
+  readonly key?: (message: SqsMessage<Body>) => string
+}
+
+/**
+ * Runs the work in a transaction that also remembers the message: for counters, and whatever has no row with a status. What it
+ * throws rolls back, and the message comes again.
+ */
+export function oncePerMessage<Body>(
+  leasehold: HandlesOnce,
+  source: MessageSource,
+  work: (tx: ClientBase, message: SqsMessage<Body>) => Promise<unknown> | unknown,
+  options: MessageKey<Body> = {},
+): AnsweringHandle<Body> {
+  checkOptions('oncePerMessage', options, ['key'])
+  return async (message) => leasehold.oncePerMessage(source, keyOf(message, options), (tx) => work(tx, message))
+}
+
+/** Enqueues the body as a job of this kind, once per message. The kind's `keepKey` should be the queue's retention. */
+export function intoQueue<Body>(
+  leasehold: Enqueues,
+  kind: Kind<Body, unknown>,
+  options: MessageKey<Body> = {},
+): AnsweringHandle<Body> {
+  return intoQueues<Body>(leasehold, { ...options, kinds: [kind], kindOf: () => kind.name })
+}
+
+export interface IntoQueues<Body> extends MessageKey<Body> {
+  readonly kinds: readonly Kind[]
+  /** Which of them: a field of the body, or a function that answers the name. */
+  readonly kindOf: string | ((message: SqsMessage<Body>) => unknown)
+  /** The job's input. Default: the body. */
+  readonly input?: (message: SqsMessage<Body>) => unknown
+}
+
+/** The same for several kinds. A message of a kind that is not among them is a dead letter: `unknown_kind`. */
+export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>): AnsweringHandle<Body> {
+  checkOptions('intoQueues', options, ['kinds', 'kindOf', 'input', 'key'])
+  const kinds = new Map(options.kinds.map((kind) => [kind?.name, kind]))
+  if (kinds.size === 0 || kinds.has(undefined as never)) {
+    throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
+  }
+  return async (message) => {
+    const kind = kinds.get(nameOf(message, options.kindOf) as string)
+    if (kind === undefined) return { outcome: 'dead', reason: 'unknown_kind' }
+    const input = options.input === undefined ? message.body : options.input(message)
+    try {
+      return await leasehold.enqueue(kind, input as never, {
+        idempotencyKey: keyOf(message, options),
+        ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
+      })
+    } catch (error) {
+      const isBad = error instanceof InvalidInputError || error instanceof ValueNotStorableError
+      if (isBad) return { outcome: 'dead', reason: 'invalid_body', error }
+      throw error
+    }
+  }
+}
+
+function nameOf<Body>(message: SqsMessage<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
+  if (typeof kindOf === 'function') return kindOf(message)
+  const { body } = message as SqsMessage<unknown>
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[kindOf] : undefined
+}
+
+function keyOf<Body>(message: SqsMessage<Body>, { key }: MessageKey<Body>): string {
+  return key === undefined ? message.id : key(message)
+}

@@ -1,0 +1,108 @@
+import { checkInteger } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { harmless, type Log, logToStderr } from '../core/log.ts'
+import { checkOptions } from '../core/options.ts'
+import type { Schema } from '../core/schema.ts'
+import type { Handle } from './fate.ts'
+
+export interface SqsConsumerOptions<Body = unknown> {
+  readonly queueUrl: string
+  /** Does what a message asks for: inTwoPhases(…), inOneUpdate(…), oncePerMessage(…), intoQueue(…), or a function of yours. */
+  readonly handle: Handle<NoInfer<Body>>
+  /** A Standard Schema that bodies are to fit, or `'text'`. Default: anything that is JSON. */
+  readonly body?: Schema<unknown, Body> | 'text' | undefined
+  /** Messages held at a time. Default: 10. */
+  readonly concurrency?: number
+  /** For how long others do not see a message; extended while it is held. Whole seconds. Default: 30s. */
+  readonly visibility?: Duration
+  /** How long a receive waits for messages, at most 20s. Whole seconds. Default: 20s. */
+  readonly wait?: Duration
+  /** How long handlers may go on after SIGTERM, before they are aborted and their messages handed back. Default: 25s. */
+  readonly grace?: Duration
+  /** Until a message that could not be handled is seen again: doubles with each delivery, a quarter is random. Default: 1s, 15m. */
+  readonly backoff?: { readonly first?: Duration; readonly max?: Duration }
+  /** Where messages go that can never be handled, with their reason. Default: they come again, until SQS itself gives up. */
+  readonly deadLetterQueueUrl?: string
+  /** A longer body is not even parsed. Default: 1 MiB, which is as much as SQS takes. */
+  readonly maxBodyBytes?: number
+  /** FIFO: when a message was not deleted, those behind it in its group are handed back, or not. Default: stop. */
+  readonly onGroupFailure?: 'stop' | 'skip'
+  /** Which signals make it stop. Default: SIGTERM and SIGINT. */
+  readonly signals?: readonly NodeJS.Signals[]
+  /** Default: warnings and errors to stderr. */
+  readonly log?: Log
+}
+
+const KNOWN = [
+  'queueUrl',
+  'handle',
+  'body',
+  'concurrency',
+  'visibility',
+  'wait',
+  'grace',
+  'backoff',
+  'deadLetterQueueUrl',
+  'maxBodyBytes',
+  'onGroupFailure',
+  'signals',
+  'log',
+]
+
+export type Settings = ReturnType<typeof settings>
+
+const OF = 'SqsConsumer'
+
+export function settings<Body>(options: SqsConsumerOptions<Body>) {
+  checkOptions(OF, options ?? null, KNOWN)
+  checkOptions(`${OF}.backoff`, options.backoff, ['first', 'max'])
+  if (typeof options.handle !== 'function') throw new InvalidOptionError(`${OF}.handle`, 'it must be a function')
+  const { onGroupFailure = 'stop', signals = ['SIGTERM', 'SIGINT'] } = options
+  if (onGroupFailure !== 'stop' && onGroupFailure !== 'skip') {
+    throw new InvalidOptionError(`${OF}.onGroupFailure`, "it must be 'stop' or 'skip'")
+  }
+  if (!Array.isArray(signals)) throw new InvalidOptionError(`${OF}.signals`, "it must be a list such as ['SIGTERM']")
+  const backoff = {
+    firstMs: durationMs(`${OF}.backoff.first`, options.backoff?.first ?? '1s', 1_000),
+    maxMs: durationMs(`${OF}.backoff.max`, options.backoff?.max ?? '15m', 1_000),
+  }
+  if (backoff.maxMs > MOST_S * 1_000)
+    throw new InvalidOptionError(`${OF}.backoff.max`, 'SQS hides nothing for longer than 12h')
+  return {
+    queueUrl: checkUrl(`${OF}.queueUrl`, options.queueUrl),
+    handle: options.handle as Handle<never>,
+    body: checkBody(options.body),
+    concurrency: checkInteger(`${OF}.concurrency`, options.concurrency ?? 10, 1, 100_000),
+    visibilityS: seconds(`${OF}.visibility`, options.visibility ?? '30s', 1, MOST_S),
+    waitS: seconds(`${OF}.wait`, options.wait ?? '20s', 0, 20),
+    graceMs: durationMs(`${OF}.grace`, options.grace ?? '25s'),
+    backoff,
+    deadLetterQueueUrl:
+      options.deadLetterQueueUrl === undefined
+        ? undefined
+        : checkUrl(`${OF}.deadLetterQueueUrl`, options.deadLetterQueueUrl),
+    maxBodyBytes: checkInteger(`${OF}.maxBodyBytes`, options.maxBodyBytes ?? 2 ** 20, 1, 2 ** 31),
+    onGroupFailure,
+    signals: signals as readonly NodeJS.Signals[],
+    log: harmless(options.log ?? logToStderr),
+  }
+}
+
+/** Twelve hours: what SQS allows. */
+export const MOST_S = 43_200
+
+function seconds(option: string, value: Duration, from: number, to: number): number {
+  return checkInteger(`${option} in seconds`, durationMs(option, value) / 1_000, from, to)
+}
+
+function checkUrl(option: string, url: string): string {
+  if (typeof url === 'string' && URL.canParse(url)) return url
+  throw new InvalidOptionError(option, 'it must be the URL of a queue')
+}
+
+function checkBody(body: unknown): Schema | 'text' | 'json' {
+  if (body === undefined) return 'json'
+  if (body === 'text' || typeof (body as Schema | null)?.['~standard']?.validate === 'function') return body as Schema
+  throw new InvalidOptionError(`${OF}.body`, "it must be a Standard Schema or 'text'")
+}

@@ -1,0 +1,106 @@
+/**
+ * Asks for messages, never for more than can be started at once. One long poll is open while the queue is quiet; when it
+ * answers in full there are more, and another one is opened beside it, as long as there is room for ten.
+ */
+import { setMaxListeners } from 'node:events'
+import type { Message } from '@aws-sdk/client-sqs'
+import { backoffMs } from '../core/backoff.ts'
+import { monotonicMs, sleep } from '../core/timer.ts'
+import { BATCH, type SqsQueue } from './queue.ts'
+
+const SIDE_BY_SIDE = 16
+const BACKOFF = { firstMs: 200, maxMs: 20_000 }
+
+export interface ReceiverParts {
+  readonly queue: SqsQueue
+  readonly waitS: number
+  readonly visibilityS: number
+  /** How many could be started now. */
+  readonly room: () => number
+  /** Resolves when they take up room. */
+  readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
+  readonly onProblem: (error: unknown) => void
+}
+
+export class Receiver {
+  readonly #parts: ReceiverParts
+  readonly #stop = new AbortController()
+  readonly #open = new Set<Promise<void>>()
+  /** Asked for and not yet answered. */
+  #asked = 0
+  #wanted = 1
+  #failures = 0
+  #outages = 0
+  #isDue = false
+  #resting: Promise<void> | undefined
+
+  constructor(parts: ReceiverParts) {
+    this.#parts = parts
+    setMaxListeners(0, this.#stop.signal) // One for each poll, and Node would warn of eleven.
+  }
+
+  /** There may be room for more. What is freed in one turn is asked for together. */
+  more(): void {
+    if (this.#isDue || this.#stop.signal.aborted) return
+    this.#isDue = true
+    setImmediate(() => {
+      this.#isDue = false
+      this.#start()
+    })
+  }
+
+  /** Nothing can be handled while the database is away: messages would only use up their deliveries. */
+  databaseIs(there: boolean): void {
+    if (there) this.#outages = 0
+    if (there || this.#resting !== undefined) return
+    this.#outages++
+    this.#rest()
+  }
+
+  /** Hangs up. Resolves when no answer can come any more. */
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await Promise.all([...this.#open, this.#resting])
+  }
+
+  #start(): void {
+    while (!this.#stop.signal.aborted && this.#resting === undefined) {
+      const isTrouble = this.#failures > 0 || this.#outages > 0
+      const room = Math.min(this.#parts.room() - this.#asked, this.#outages > 0 ? 1 : BATCH)
+      const many = this.#open.size === 0 || (room === BATCH && this.#open.size < this.#wanted)
+      if (room <= 0 || !many || (isTrouble && this.#open.size > 0)) return
+      const asking: Promise<void> = this.#receive(room).finally(() => {
+        this.#open.delete(asking)
+        this.more()
+      })
+      this.#open.add(asking)
+    }
+  }
+
+  async #receive(most: number): Promise<void> {
+    const { queue, waitS, visibilityS, onReceived, onProblem } = this.#parts
+    this.#asked += most
+    const sentAt = monotonicMs()
+    try {
+      const messages = await queue.receive(most, waitS, visibilityS, this.#stop.signal)
+      this.#failures = 0
+      this.#wanted = messages.length === most ? Math.min(this.#wanted + 1, SIDE_BY_SIDE) : 1
+      if (messages.length > 0) await onReceived(messages, sentAt)
+    } catch (error) {
+      if (this.#stop.signal.aborted) return
+      this.#failures++
+      onProblem(error)
+    } finally {
+      this.#asked -= most
+    }
+    if (this.#failures > 0) this.#rest()
+  }
+
+  #rest(): void {
+    const ms = backoffMs(Math.max(this.#failures, this.#outages), BACKOFF)
+    this.#resting ??= sleep(ms, this.#stop.signal).then(() => {
+      this.#resting = undefined
+      this.more()
+    })
+  }
+}

@@ -1,0 +1,247 @@
+// Messages that can never be handled, and messages that cannot be handled yet: none is deleted in silence, none spins.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pg from 'pg'
+import { z } from 'zod'
+import { Fatal, RetryAfter } from '../../src/index.ts'
+import { inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
+import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { callProvider } from '../support/provider.ts'
+import { until } from '../support/worker.ts'
+import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { isEmpty, next, sqsScene, through, told } from './scene.ts'
+
+const body = z.object({ id: z.number() })
+
+test('not JSON, too large, not of the schema, given up by its handler: a dead letter each, with its reason and all it had', async (t) => {
+  const scene = await sqsScene(t)
+  const { queue, send, consumer, receive, log } = scene
+  const [url, dead] = [await queue(), await queue()]
+  const busy = consumer({
+    queueUrl: url,
+    deadLetterQueueUrl: dead,
+    maxBodyBytes: 1_000,
+    body,
+    handle: () => {
+      throw new Fatal('never')
+    },
+  })
+  for (const [text, reason] of [
+    ['{ secret', 'not_json'],
+    [JSON.stringify({ id: 1, filler: 'é'.repeat(600) }), 'too_large'],
+    ['{"id":"secret"}', 'invalid_body'],
+    ['null', 'invalid_body'],
+    ['{"id":1}', 'fatal'],
+  ] as const) {
+    const buried = next(busy, 'dead')
+    const messageId = await send(url, text, { attributes: { trace: 'abc' } })
+    const told = await buried
+    assert.deepEqual([told.messageId, told.reason, told.deleted], [messageId, reason, true])
+    const [letter] = await receive(dead, 60)
+    assert.equal(letter!.Body, text)
+    const { trace, reason: noted } = letter!.MessageAttributes!
+    assert.deepEqual([trace!.StringValue, noted!.StringValue], ['abc', reason])
+  }
+  await isEmpty(scene, url)
+  for (const { message } of log) assert.doesNotMatch(message, /secret/)
+})
+
+test('a message with as many attributes as SQS takes gives one up for its reason', async (t) => {
+  const scene = await sqsScene(t)
+  const { queue, send, consumer, receive } = scene
+  const [url, dead] = [await queue(), await queue()]
+  const busy = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} })
+  const buried = next(busy, 'dead')
+  await send(url, '{', { attributes: Object.fromEntries([...'abcdefghij'].map((name) => [name, 'x'])) })
+  await buried
+  const [letter] = await receive(dead, 60)
+  assert.deepEqual(Object.keys(letter!.MessageAttributes!).sort(), [...'abcdefghi', 'reason'])
+})
+
+test('without a queue for them they stay, unseen for the longest backoff, and nothing is deleted', async (t) => {
+  const scene = await sqsScene(t)
+  const { queue, send, consumer, depth } = scene
+  const url = await queue()
+  const busy = consumer({ queueUrl: url, handle: () => {} })
+  const returned = next(busy, 'returned')
+  await send(url, '{')
+  const { reason, delayMs } = await returned
+  assert.deepEqual([reason, delayMs], ['not_json', 900_000])
+  assert.deepEqual(await depth(url), { visible: 0, inFlight: 1 })
+  assert.equal(busy.counts().dead, 0)
+})
+
+test('a dead letter that cannot be sent deletes nothing', async (t) => {
+  const scene = await sqsScene(t)
+  const { sqs, queue, send, consumer } = scene
+  const [url, dead] = [await queue(), await queue()]
+  let sends = 0
+  const client = through(sqs.client, (name, send) => {
+    if (name === 'SendMessage' && ++sends === 1) return Promise.reject(new Error('unreachable'))
+    return send()
+  })
+  const busy = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} }, client)
+  const [returned, buried] = [next(busy, 'returned'), next(busy, 'dead')]
+  await send(url, '{')
+  assert.equal((await returned).reason, 'dead_letter_not_sent')
+  assert.equal((await buried).receiveCount, 2)
+  await isEmpty(scene, url)
+})
+
+for (const [way, handle] of [
+  ['in two phases', inTwoPhases<{ id: number }, never>],
+  ['in one update', undefined],
+] as const) {
+  test(`a message before its row, ${way}: it comes again later, and nothing has happened until then`, async (t) => {
+    const scene = await sqsScene(t)
+    const { db, provider, queue, send, consumer } = scene
+    await createSummaries(db, 0)
+    const url = await queue()
+    const work = async () => void (await callProvider(provider.url, 'work'))
+    const id = ({ body }: { body: { id: number } }) => body.id
+    const busy = consumer({
+      queueUrl: url,
+      body,
+      handle: handle
+        ? handle(summaries, db.pool, id, work as never)
+        : inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work: work as never }),
+    })
+    const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
+    await send(url, { id: 1 })
+    const { reason, delayMs, rowId } = await returned
+    assert.deepEqual([reason, delayMs, rowId, provider.happened()], ['row_not_found', 1_000, '1', 0])
+    await db.pool.query('insert into summary (id) values (1)')
+    assert.equal((await handled).receiveCount, 2)
+    const { status, attempt_count } = await summary(db, 1)
+    assert.deepEqual([status, attempt_count, provider.happened()], ['completed', 0, 1])
+    await isEmpty(scene, url)
+  })
+}
+
+test('the backoff grows with each delivery, and a handler may ask for its own', async (t) => {
+  const scene = await sqsScene(t)
+  const { sqs, queue, send, consumer } = scene
+  const url = await queue()
+  // Delivered for the n-th time, says SQS.
+  const client = through(sqs.client, async (name, send) => {
+    const answer = (await send()) as { Messages?: { Attributes: Record<string, string>; Body: string }[] }
+    if (name === 'ReceiveMessage') {
+      for (const { Attributes, Body } of answer.Messages ?? []) Attributes.ApproximateReceiveCount = Body
+    }
+    return answer
+  })
+  const busy = consumer(
+    {
+      queueUrl: url,
+      body: z.number(),
+      handle: ({ body }) => {
+        if (body === 3) throw new RetryAfter('7s')
+        return body === 4 ? { outcome: 'again', after: '9s' } : { outcome: 'not found' }
+      },
+    },
+    client,
+  )
+  const seconds: number[] = []
+  for (const count of [1, 2, 3, 4, 5, 9, 30]) {
+    const returned = next(busy, 'returned')
+    await send(url, count)
+    seconds.push((await returned).delayMs / 1_000)
+  }
+  // A quarter is random: between 0.75 and 1 of 1, 2, 16, 256 and 900 seconds, rounded up.
+  const [first, second, third, fourth, fifth, ninth, last] = seconds as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
+  assert.deepEqual([first, second, third, fourth], [1, 2, 7, 9])
+  assert.ok(fifth >= 12 && fifth <= 16 && ninth >= 192 && ninth <= 256 && last >= 675 && last <= 900, String(seconds))
+})
+
+test('a message reaches the dead letters of SQS when its row never comes, and not when its row has failed', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, queue, send, consumer, receive, depth } = scene
+  await createSummaries(db, 1)
+  const dead = await queue()
+  const url = await queue({ dead: { url: dead, after: 2 } })
+  const busy = consumer({
+    queueUrl: url,
+    body,
+    handle: inTwoPhases(
+      summaries,
+      db.pool,
+      ({ body }) => body.id,
+      async () => {
+        throw new Error('no')
+      },
+    ),
+  })
+  const [returned, failed] = [told(busy, 'returned', 2), next(busy, 'failed')]
+  await send(url, { id: 1 })
+  await send(url, { id: 99 })
+  await failed
+  assert.deepEqual(
+    (await returned).map(({ receiveCount, rowId }) => [receiveCount, rowId]),
+    [
+      [1, '99'],
+      [2, '99'],
+    ],
+  )
+  const [letter, ...others] = await receive(dead, 60)
+  assert.equal(letter!.Body, '{"id":99}')
+  await until('nothing is left in the queue', async () => (await depth(url)).inFlight === 0)
+  assert.equal((await summary(db, 1)).status, 'error')
+  assert.deepEqual([busy.counts().received, others], [3, []])
+})
+
+test('while the database is away messages come back, nothing is counted against their rows, and few are asked for', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, undo, sqs, queue, sendMany, consumer } = scene
+  await createSummaries(db, 20)
+  const { hostname: host, port } = new URL(db.url)
+  const proxy = await startFaultyProxy({ host, port: Number(port) })
+  undo.after(() => proxy.stop())
+  const pool = new pg.Pool({ connectionString: proxy.url(db.url), max: 5 })
+  pool.on('error', () => {})
+  undo.after(() => pool.end())
+  const url = await queue()
+  const asked: number[] = []
+  const client = through(sqs.client, (name, send, { input }) => {
+    if (name === 'ReceiveMessage') asked.push((input as { MaxNumberOfMessages?: number }).MaxNumberOfMessages!)
+    return send()
+  })
+  proxy.refuse()
+  const busy = consumer(
+    {
+      queueUrl: url,
+      body,
+      handle: inOneUpdate(summaries, pool, {
+        id: ({ body }) => body.id,
+        from: 'pending',
+        to: 'completed',
+        work: async () => ({ result: 'done' }),
+      }),
+    },
+    client,
+  )
+  const [returned, handled] = [told(busy, 'returned', 11), told(busy, 'handled', 20)]
+  await sendMany(
+    url,
+    [...new Array(20).keys()].map((n) => ({ id: n + 1 })),
+  )
+  assert.ok((await returned).every(({ reason }) => reason === 'database'))
+  assert.ok(
+    asked.slice(2).every((most) => most === 1),
+    String(asked),
+  )
+  proxy.accept()
+  await handled
+  const { rows } = await db.pool.query(
+    'select status, max(attempt_count) as most, count(*)::int from summary group by 1',
+  )
+  assert.deepEqual(rows, [{ status: 'completed', most: 0, count: 20 }])
+  await isEmpty(scene, url)
+})
