@@ -174,11 +174,12 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /**
-   * The same for each attempt on a row: what to give a provider as idempotency key, so that it acts once. Where two
-   * deployments share a provider's account, or ids begin anew, say so in `effect`: `prod:charge`.
+   * The same for each attempt on a row: what to give a provider as idempotency key, so that it acts once. Pass the claim,
+   * whose id is spelt as the database does. Where two deployments share a provider's account, or ids begin anew, say so
+   * in `effect`: `prod:charge`.
    */
-  effectKey(claim: RowClaim, effect: string): string {
-    return effectKeyOf('row', this.#definition.table, String(checkId(claim.id)), checkText('effect', effect, 200))
+  effectKey(row: { readonly id: RowId }, effect: string): string {
+    return effectKeyOf('row', this.#definition.table, String(checkId(row.id)), checkText('effect', effect, 200))
   }
 
   /** Takes back what is stuck and tries again what has failed: for a worker's `chores`, or a timer of your own. */
