@@ -1,4 +1,5 @@
 /** SQS in front of Postgres: `leasehold/sqs`. Needs `@aws-sdk/client-sqs`, which nothing else here imports. */
+export { NotSentError, type Unsent } from '../core/errors.ts'
 export { SqsConsumer } from './consumer.ts'
 export type { Counts, MessageInfo, SqsConsumerEvents } from './events.ts'
 export type { Answer, DeadReason, Handle, ReturnReason } from './fate.ts'
@@ -15,4 +16,5 @@ export {
   oncePerMessage,
 } from './modes.ts'
 export type { SqsConsumerOptions } from './options.ts'
+export { SqsPublisher, type SqsPublisherOptions } from './publisher.ts'
 export type { SqsClient } from './queue.ts'

@@ -7,7 +7,8 @@ import type { Queryable } from '../db/lane.ts'
 import type { HandledMessage, MessageSource } from '../effects/messages.ts'
 import type { Enqueued } from '../queue/enqueue.ts'
 import type { Arrows } from '../transitions/definition.ts'
-import type { RowClaim, RowId, StatusTable, Values } from '../transitions/status-table.ts'
+import type { RowId, StatusTable, Values } from '../transitions/status-table.ts'
+import type { WorkClaim } from '../transitions/work.ts'
 import type { Answer } from './fate.ts'
 import type { SqsMessage } from './held.ts'
 
@@ -38,10 +39,7 @@ export function inTwoPhases<Body, Column extends string>(
   table: StatusTable<Arrows, Column>,
   pool: Queryable,
   id: (message: SqsMessage<Body>) => RowId,
-  effect: (
-    message: SqsMessage<Body>,
-    claim: RowClaim & { readonly signal: AbortSignal },
-  ) => Promise<Values<Column> | undefined>,
+  effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
 ): AnsweringHandle<Body> {
   return async (message) => {
     const rowId = id(message)

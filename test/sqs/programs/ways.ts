@@ -42,7 +42,7 @@ function inside(way: Way, { pool, leasehold, provider, keyed, at }: Surroundings
   const id = ({ body }: { readonly body: Body }) => body.id
   const effect = async ({ body }: { readonly body: Body }) => {
     at('before the effect')
-    const key = keyed ? summaries.effectKey(body.id, 'llm') : undefined
+    const key = keyed ? summaries.effectKey(body, 'llm') : undefined
     const answer = await callProvider(provider, `summary-${body.id}`, key)
     at('after the effect')
     return { result: JSON.stringify(answer) }
