@@ -5,6 +5,7 @@
  * first and the end is noted afterwards. In between lies a moment in which a crash leaves a marker that says: begun, and
  * nobody knows. What happens then is the caller's choice: stop and ask a person, or do it again.
  */
+import { setImmediate } from 'node:timers/promises'
 import { EffectUnknownError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { NotDone } from '../core/steering.ts'
@@ -52,7 +53,9 @@ export class Effects {
   readonly #lease: Lease
   readonly #isLost: () => boolean
   readonly #running = new Map<string, { readonly tx: Queryable | undefined; readonly promise: Promise<unknown> }>()
+  readonly #underWay = new Set<Promise<unknown>>()
   readonly #ran = new Set<string>()
+  #ended = false
 
   /** `isLost`: whether this process knows already that the lease is gone. */
   constructor(lane: Lane, lease: Lease, isLost: () => boolean = () => false) {
@@ -69,17 +72,33 @@ export class Effects {
     if (ifUnknown !== 'stop' && ifUnknown !== 'retry') {
       throw new InvalidOptionError('once.ifUnknown', "it must be 'stop' or 'retry'")
     }
+    if (this.#ended) throw new LeaseLostError(this.#lease)
     const running = this.#running.get(name)
     if (running !== undefined && (running.tx === undefined || running.tx === tx)) return running.promise
     const promise = new Call(this.#lane, this.#lease, this.#isLost, this.#ran, name, ifUnknown, tx).run(effect)
     const entry = { tx, promise }
     this.#running.set(name, entry)
+    this.#underWay.add(promise)
     try {
       return await promise
     } finally {
+      this.#underWay.delete(promise)
       if (this.#running.get(name) === entry) this.#running.delete(name)
     }
   }) as Once
+
+  /**
+   * Resolves when no effect is under way; from then on none is begun. Whoever gives the job back waits for this, or the next
+   * attempt would begin what this one is still doing.
+   */
+  async end(): Promise<void> {
+    while (this.#underWay.size > 0) {
+      await Promise.allSettled(this.#underWay)
+      // Who waited for one may begin another.
+      await setImmediate()
+    }
+    this.#ended = true
+  }
 }
 
 /** One call of once(). */

@@ -25,12 +25,16 @@ export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promis
       error instanceof InvalidInputError ? { verb: 'bury', error, reason: 'invalid_input' } : failed(held, error),
     )
   }
+  let outcome: Outcome
   try {
     const result = await run(new RunningJob(held, input, lane, worker) as unknown as Job<never>)
-    return held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
+    outcome = held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
   } catch (error) {
-    return judged(held, error, () => outcomeOf(held, error))
+    outcome = judged(held, error, () => outcomeOf(held, error))
   }
+  // Promise.all rejects with the first failure, and its other effects go on.
+  if (held.effects !== undefined) await held.effects.end()
+  return outcome
 }
 
 /** A proxy can throw at the mere question what it is. What cannot be judged is an ordinary failure. */
@@ -86,7 +90,6 @@ class RunningJob implements Job {
   readonly #claimed: ClaimedJob
   readonly #lane: Lane
   readonly #worker: Worker
-  #effects: Effects | undefined
 
   constructor(held: HeldJob, input: unknown, lane: Lane, worker: Worker) {
     this.input = input
@@ -151,9 +154,11 @@ class RunningJob implements Job {
 
   get once(): Once {
     const held = this.#held
-    const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs
-    this.#effects ??= new Effects(this.#lane, this.#claimed, isLost)
-    return this.#effects.once
+    // Ended by its timeout or a stop, whatever the handler still does.
+    const isOver = () => held.state !== 'running'
+    const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs || isOver()
+    held.effects ??= new Effects(this.#lane, this.#claimed, isLost)
+    return held.effects.once
   }
 
   effectKey(name: string): string {

@@ -1,7 +1,7 @@
 import { LeaseLostError } from '../core/errors.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
-import type { Once } from '../effects/once.ts'
+import type { Effects, Once } from '../effects/once.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../queue/job.ts'
 import type { AbortReason, JobInfo } from './events.ts'
 import type { Handler } from './handler.ts'
@@ -77,6 +77,8 @@ export class HeldJob {
   aborted: AbortReason | undefined
   /** The handler called complete(tx), so its transaction may have ended the job. */
   completedWithin = false
+  /** Undefined while the handler has begun none. */
+  effects: Effects | undefined
   #abort: AbortController | undefined
   #reason: Error | undefined
 
