@@ -5,6 +5,7 @@
  * first and the end is noted afterwards. In between lies a moment in which a crash leaves a marker that says: begun, and
  * nobody knows. What happens then is the caller's choice: stop and ask a person, or do it again.
  */
+import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { EffectUnknownError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
@@ -14,7 +15,7 @@ import type { Lane, Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import type { Lease } from '../queue/job.ts'
 import { beInATransaction } from '../queue/outcome.ts'
-import { begin, checkName, decode, done, encode, notDone, takeOver } from './ledger.ts'
+import { begin, checkName, decode, done, encode, notDone, type Run, takeOver } from './ledger.ts'
 
 /** Before the effect nothing is lost by giving up; after it, a person will have to find out. */
 const BEGIN_TRIES = 5
@@ -54,7 +55,8 @@ export class Effects {
   readonly #isLost: () => boolean
   readonly #running = new Map<string, { readonly tx: Queryable | undefined; readonly promise: Promise<unknown> }>()
   readonly #underWay = new Set<Promise<unknown>>()
-  readonly #ran = new Set<string>()
+  /** Ours, and certainly not done: not run yet, or in vain. */
+  readonly #idle = new Set<string>()
   #ended = false
 
   /** `isLost`: whether this process knows already that the lease is gone. */
@@ -75,7 +77,7 @@ export class Effects {
     if (this.#ended) throw new LeaseLostError(this.#lease)
     const running = this.#running.get(name)
     if (running !== undefined && (running.tx === undefined || running.tx === tx)) return running.promise
-    const promise = new Call(this.#lane, this.#lease, this.#isLost, this.#ran, name, ifUnknown, tx).run(effect)
+    const promise = new Call(this.#lane, this.#lease, this.#isLost, this.#idle, name, ifUnknown, tx).run(effect)
     const entry = { tx, promise }
     this.#running.set(name, entry)
     this.#underWay.add(promise)
@@ -106,8 +108,8 @@ class Call {
   readonly #lane: Lane
   readonly #lease: Lease
   readonly #isLost: () => boolean
-  readonly #ran: Set<string>
-  readonly #name: string
+  readonly #idle: Set<string>
+  readonly #run: Run
   readonly #ifUnknown: 'stop' | 'retry'
   readonly #tx: Queryable | undefined
 
@@ -115,7 +117,7 @@ class Call {
     lane: Lane,
     lease: Lease,
     isLost: () => boolean,
-    ran: Set<string>,
+    idle: Set<string>,
     name: string,
     ifUnknown: 'stop' | 'retry',
     tx: Queryable | undefined,
@@ -123,8 +125,8 @@ class Call {
     this.#lane = tx === undefined ? lane : lane.within(tx)
     this.#lease = lease
     this.#isLost = isLost
-    this.#ran = ran
-    this.#name = name
+    this.#idle = idle
+    this.#run = { lease, name, id: randomUUID() }
     this.#ifUnknown = ifUnknown
     this.#tx = tx
   }
@@ -132,6 +134,7 @@ class Call {
   async run(effect: AnyEffect): Promise<unknown> {
     if (this.#isLost()) throw new LeaseLostError(this.#lease)
     if (this.#tx !== undefined) await beInATransaction(this.#lane)
+    this.#idle.add(this.#run.id)
     const begun = await this.#begin()
     if (begun.done) return begun.result
     if (this.#isLost()) {
@@ -139,7 +142,7 @@ class Call {
       await this.#remove().catch(() => {})
       throw new LeaseLostError(this.#lease)
     }
-    this.#ran.add(this.#name)
+    this.#idle.delete(this.#run.id)
     let result: string | null
     try {
       result = encode(await effect(this.#tx))
@@ -153,28 +156,24 @@ class Call {
 
   async #begin(): Promise<{ done: true; result: unknown } | { done: false; since: Date }> {
     for (;;) {
-      const found = await this.#send(BEGIN_TRIES, () => begin(this.#lane, this.#lease, this.#name))
+      const found = await this.#send(BEGIN_TRIES, () => begin(this.#lane, this.#run))
       if (found.state === 'refused') throw new LeaseLostError(this.#lease)
       if (found.state === 'done') return { done: true, result: found.result }
       const { since } = found
-      const isOurs = found.state === 'begun' || found.generation === this.#lease.generation
-      // Ours, and never run: it was begun by us, and only the reply was lost.
-      if (found.state === 'begun' || (isOurs && !this.#ran.has(this.#name))) return { done: false, since }
-      if (this.#ifUnknown === 'stop') throw this.#unknown(since)
-      if (isOurs) return { done: false, since }
-      const { generation } = found
-      const taken = await this.#send(BEGIN_TRIES, () => takeOver(this.#lane, this.#lease, this.#name, generation))
+      // Begun just now, or a moment ago, and only the reply was lost.
+      if (found.state === 'begun' || found.by === this.#run.id) return { done: false, since }
+      const { by } = found
+      if (this.#ifUnknown === 'stop' && !this.#idle.has(by)) throw this.#unknown(since)
+      const taken = await this.#send(BEGIN_TRIES, () => takeOver(this.#lane, this.#run, by))
       if (taken === 'refused') throw new LeaseLostError(this.#lease)
       // Ours now, or changed by somebody: the next look tells.
     }
   }
 
   async #record(result: string | null, since: Date): Promise<void> {
-    const answer = await this.#send(DONE_TRIES, () => done(this.#lane, this.#lease, this.#name, result)).catch(
-      (error) => {
-        throw this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, error) : error
-      },
-    )
+    const answer = await this.#send(DONE_TRIES, () => done(this.#lane, this.#run, result)).catch((error) => {
+      throw this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, error) : error
+    })
     // In a transaction the lock on the job row has kept the lease, and the effect itself may have completed the job.
     const isHeld = answer.held || this.#tx !== undefined
     if (!answer.recorded || !isHeld) throw new LeaseLostError(this.#lease)
@@ -188,7 +187,7 @@ class Call {
       } catch (lost) {
         return this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, lost) : error
       }
-      this.#ran.delete(this.#name)
+      this.#idle.add(this.#run.id)
       return error.cause ?? error
     }
     // Its rollback takes the marker along.
@@ -199,12 +198,12 @@ class Call {
   }
 
   #remove(): Promise<void> {
-    return this.#send(BEGIN_TRIES, () => notDone(this.#lane, this.#lease, this.#name))
+    return this.#send(BEGIN_TRIES, () => notDone(this.#lane, this.#run))
   }
 
   #unknown(since: Date, cause?: unknown): EffectUnknownError {
     const options = cause === undefined ? undefined : { cause }
-    return new EffectUnknownError(this.#lease.jobId, this.#name, since.toISOString(), options)
+    return new EffectUnknownError(this.#lease.jobId, this.#run.name, since.toISOString(), options)
   }
 
   /** Every statement here may be sent twice. Not in a transaction, which is over when its connection is. */

@@ -1,8 +1,9 @@
 // An effect outside the database: the marker is committed first, the end is noted afterwards.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { done, takeOver } from '../../src/effects/ledger.ts'
+import { begin, done, takeOver } from '../../src/effects/ledger.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { EffectUnknownError, LeaseLostError, type ManualJob, NotDone } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
@@ -230,12 +231,16 @@ test('only the marker that was seen is taken over, and only by whoever has the j
   const first = await claimed(setting.lh)
   await failureOf(first.once('charge', () => Promise.reject(new Error('x'))))
   const { id: jobId } = await takenOver(setting)
-  assert.equal(await takeOver(lane, { jobId, generation: 1 }, 'charge', 1), 'refused')
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 7), false)
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 1), true)
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 1), false, 'it is ours by now')
-  await done(lane, { jobId, generation: 2 }, 'charge', null)
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 2), false, 'it is done')
+  const run = (generation: number) => ({ lease: { jobId, generation }, name: 'charge', id: randomUUID() })
+  const [stale, fresh] = [run(1), run(2)]
+  const found = await begin(lane, fresh)
+  assert.ok(found.state === 'started')
+  assert.equal(await takeOver(lane, stale, found.by), 'refused')
+  assert.equal(await takeOver(lane, fresh, randomUUID()), false)
+  assert.equal(await takeOver(lane, fresh, found.by), true)
+  assert.equal(await takeOver(lane, fresh, found.by), false, 'it is ours by now')
+  await done(lane, fresh, null)
+  assert.equal(await takeOver(lane, fresh, fresh.id), false, 'it is done')
 })
 
 test('a process that stood still after it began, and finds its lease over, runs nothing and takes its marker back', async (t) => {
