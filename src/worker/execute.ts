@@ -53,8 +53,6 @@ function isOurs({ aborted }: HeldJob): boolean {
 
 function outcomeOf(held: HeldJob, error: unknown): Outcome {
   const isLoss = error instanceof LeaseLostError && error.jobId === held.claimed.jobId
-  // complete(tx) has said itself that it changed nothing.
-  if (isLoss) held.completedWithin = false
   // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
   if (isLoss) return { verb: 'release' }
   // Whatever else ended the handler, somebody has to find out.
@@ -148,8 +146,13 @@ class RunningJob implements Job {
   async complete(tx: Queryable, result?: unknown): Promise<void> {
     const { claimed, handler } = this.#held
     // From here on nobody but the database knows: the caller may drop the error, and the transaction may commit.
-    this.#held.completedWithin = true
-    await completeWithin(this.#lane.within(tx), this.#worker, { ...claimed, result, keepMs: handler.kind.keepMs })
+    this.#held.completions++
+    const item = { ...claimed, result, keepMs: handler.kind.keepMs }
+    await completeWithin(this.#lane.within(tx), this.#worker, item).catch((error) => {
+      // It says itself that it changed nothing; another call may have.
+      if (error instanceof LeaseLostError) this.#held.completions--
+      throw error
+    })
   }
 
   get once(): Once {

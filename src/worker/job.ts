@@ -75,8 +75,8 @@ export class HeldJob {
   /** Where it is in its claim's list. */
   openAt = 0
   aborted: AbortReason | undefined
-  /** The handler called complete(tx), so its transaction may have ended the job. */
-  completedWithin = false
+  /** Calls of complete(tx) that may have ended the job. */
+  completions = 0
   /** Undefined while the handler has begun none. */
   effects: Effects | undefined
   #abort: AbortController | undefined
@@ -107,6 +107,11 @@ export class HeldJob {
     this.#reason = error
     this.#abort?.abort(error)
     return true
+  }
+
+  /** A transaction of the handler's may have ended the job. */
+  get completedWithin(): boolean {
+    return this.completions > 0
   }
 
   get leaseIsOurs(): boolean {
