@@ -6,8 +6,20 @@ import { encodeSafely } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease } from '../queue/job.ts'
+import { refuseWithoutTransaction } from '../queue/outcome.ts'
 import { checkId } from '../queue/parameters.ts'
-import { BEGIN, DONE, LIST_EFFECTS, NOT_DONE, PRUNE_EFFECTS, SETTLE_EFFECT, TAKE_OVER } from './effect.sql.ts'
+import {
+  BEGIN,
+  DONE,
+  LIST_EFFECTS,
+  NOT_DONE,
+  PRUNE_EFFECTS,
+  RELEASE,
+  ROLL_BACK,
+  SAVEPOINT,
+  SETTLE_EFFECT,
+  TAKE_OVER,
+} from './effect.sql.ts'
 
 const NAME_BYTES = 200
 /** Handlers go on with what comes back, so it is cut far later than the result of a job, which is for people. */
@@ -57,6 +69,22 @@ export async function done(lane: Lane, run: Run, result: string | null): Promise
 /** Removes the marker, if it is ours. */
 export async function notDone(lane: Lane, { lease, name, id }: Run): Promise<void> {
   await send(lane, NOT_DONE, [lease.jobId, name, id])
+}
+
+/** Runs `work` in the caller's transaction: what it did there is undone if it throws, and nothing else. */
+export async function undoingFailure<T>(tx: Lane, work: () => Promise<T>): Promise<T> {
+  await tx.run(SAVEPOINT, []).catch(refuseWithoutTransaction)
+  try {
+    const result = await work()
+    await tx.run(RELEASE, [])
+    return result
+  } catch (error) {
+    try {
+      await tx.run(ROLL_BACK, [])
+      await tx.run(RELEASE, [])
+    } catch {} // The transaction is over, by a lost connection or by somebody's ROLLBACK, and with it all that was done.
+    throw error
+  }
 }
 
 function valuesOf({ lease, name, id }: Run): unknown[] {

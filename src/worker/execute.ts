@@ -160,7 +160,8 @@ class RunningJob implements Job {
     // Ended by its timeout or a stop, whatever the handler still does.
     const isOver = () => held.state !== 'running'
     const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs || isOver()
-    held.effects ??= new Effects(this.#lane, this.#claimed, isLost)
+    const isCompleted = () => held.completedWithin
+    held.effects ??= new Effects(this.#lane, this.#claimed, { isLost, isCompleted })
     return held.effects.once
   }
 

@@ -80,6 +80,24 @@ for (const [statement, first] of [
   })
 }
 
+for (const [ifUnknown, code] of [
+  ['stop', 'EFFECT_UNKNOWN'],
+  ['retry', 'declined'],
+] as const) {
+  test(`no reply to effect.not_done for good, with ${ifUnknown}: the handler sees ${code}`, async (t) => {
+    const { lh, proxy } = await behindProxy(t)
+    const job = await claimed(lh)
+    const declined = () => {
+      proxy.refuse()
+      proxy.cut()
+      throw new NotDone('x', { cause: Object.assign(new Error(), { code: 'declined' }) })
+    }
+    assert.equal(await codeOf(() => job.once('charge', declined, { ifUnknown })), code)
+    proxy.accept()
+    assert.equal(await job.once('charge', () => 'at last'), 'at last', 'this process knows that it did not happen')
+  })
+}
+
 test('no reply to effect.begin for good: nothing was run', async (t) => {
   const { lh, proxy, direct } = await behindProxy(t)
   const job = await claimed(lh)

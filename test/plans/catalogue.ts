@@ -120,6 +120,9 @@ export const NOW_AND_THEN: Record<string, Hot> = {
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
   outcomeSql.BE_IN_A_TRANSACTION,
+  effectSql.SAVEPOINT,
+  effectSql.RELEASE,
+  effectSql.ROLL_BACK,
   operatorSql.FIND_DEAD_LETTERS, // a person asks, and may wait for a walk by age
   effectSql.LIST_EFFECTS, // the same, and sorts the effects of one job
   ...Object.values(fencedSql), // the caller's own table
