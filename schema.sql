@@ -91,6 +91,7 @@ create table leasehold.effect (
   lease_generation bigint not null,
   started_at timestamp with time zone not null,
   finished_at timestamp with time zone,
+  run_id uuid not null default gen_random_uuid(),
   name text not null,
   result jsonb,
   constraint only_what_is_done_has_a_result CHECK (((result IS NULL) OR (finished_at IS NOT NULL))),

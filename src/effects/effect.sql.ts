@@ -1,7 +1,8 @@
 // Two fences. The job row, locked with the test of id, generation and claim, says whether this worker may begin
 // something; FOR SHARE, so that several effects of one job can be under way, and neither sweep nor claim nor outcome comes
-// between the test and the marker. The marker's own generation says whose news about it counts.
-//   $1 job id  $2 generation  $3 name
+// between the test and the marker. The run on the marker says whose news about it counts: a statement of an earlier run that
+// arrives late finds another one, also within a generation.
+//   $1 job id  $2 generation  $3 name  $4 run id
 
 // One statement: the marker is there if and only if the lease was held. held is null when the lease is gone; otherwise the
 // marker was begun just now, or it was there before, and the rest says by whom. Neither: somebody made it since this
@@ -10,45 +11,56 @@ export const BEGIN = `-- effect.begin
 with held as materialized (
   select id from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null for share
 ), begun as (
-  insert into leasehold.effect (job_id, name, lease_generation, started_at)
-  select id, $3, $2, leasehold.clock() from held
+  insert into leasehold.effect (job_id, name, lease_generation, run_id, started_at)
+  select id, $3, $2, $4, leasehold.clock() from held
   on conflict (job_id, name) do nothing
   returning started_at
 ), found as materialized (
-  select lease_generation, started_at, finished_at is not null as done, result
+  select run_id, started_at, finished_at is not null as done, result
   from leasehold.effect where job_id = $1 and name = $3
 )
-select (select true from held), (select true from begun), (select lease_generation from found), (select done from found),
+select (select true from held), (select true from begun), (select run_id from found), (select done from found),
   extract(epoch from coalesce((select started_at from begun), (select started_at from found))) * 1000,
   (select result from found)`
 
-// For those who would rather do it twice than not at all.   $4 the generation that began it
+// For those who would rather do it twice than not at all.   $5 the run that was found
 export const TAKE_OVER = `-- effect.take_over
 with held as materialized (
   select id from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null for share
 ), taken as (
-  update leasehold.effect set lease_generation = $2, started_at = leasehold.clock()
-  where job_id = (select id from held) and name = $3 and lease_generation = $4 and finished_at is null
+  update leasehold.effect set lease_generation = $2, run_id = $4, started_at = leasehold.clock()
+  where job_id = (select id from held) and name = $3 and run_id = $5 and finished_at is null
   returning true
 )
 select (select true from held), (select true from taken)`
 
 // That it happened is true whether or not the lease still lasts: while the marker is ours, nobody else has begun it, and
-// whoever comes next is spared the question. The handler is told if it has lost the job.   $4 result
+// whoever comes next is spared the question. The handler is told if it has lost the job.   $5 result
 export const DONE = `-- effect.done
 with noted as (
-  update leasehold.effect set finished_at = leasehold.clock(), result = $4::jsonb
-  where job_id = $1 and name = $3 and lease_generation = $2 and finished_at is null
+  update leasehold.effect set finished_at = leasehold.clock(), result = $5::jsonb
+  where job_id = $1 and name = $3 and run_id = $4 and finished_at is null
   returning true
 )
 select coalesce((select true from noted),
     (select true from leasehold.effect
-      where job_id = $1 and name = $3 and lease_generation = $2 and finished_at is not null)),
+      where job_id = $1 and name = $3 and run_id = $4 and finished_at is not null)),
   (select true from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null)`
 
-// It certainly did not happen.
+// It certainly did not happen.   $1 job id  $2 name  $3 run id
 export const NOT_DONE = `-- effect.not_done
-delete from leasehold.effect where job_id = $1 and name = $3 and lease_generation = $2 and finished_at is null`
+delete from leasehold.effect where job_id = $1 and name = $2 and run_id = $3 and finished_at is null`
+
+// In the caller's transaction: an effect that throws leaves neither a half of itself nor its marker, and the transaction can
+// go on. The lock on the job row is taken before it, or it would go with it.
+export const SAVEPOINT = `-- effect.savepoint
+savepoint leasehold_effect`
+
+export const RELEASE = `-- effect.release
+release savepoint leasehold_effect`
+
+export const ROLL_BACK = `-- effect.roll_back
+rollback to savepoint leasehold_effect`
 
 // $1 job id
 export const LIST_EFFECTS = `-- effect.list

@@ -1,19 +1,22 @@
+import type { QueryArrayResult } from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { quoteName, quoteTable, renderNames } from '../db/identifier.ts'
-import type { Queryable } from '../db/lane.ts'
+import { asPrinted, type Queryable, type Row } from '../db/lane.ts'
 import { isPool } from '../db/transaction.ts'
 import { checkGeneration } from '../queue/outcome.ts'
-import { FENCED_COLUMN, FENCED_WRITE } from './fenced-table.sql.ts'
+import { FENCED_COLUMN, FENCED_FIND, FENCED_WRITE } from './fenced-table.sql.ts'
 
-export interface FencedTableOptions {
+const ROUNDS = 10
+
+export interface FencedTableOptions<Column extends string = string> {
   /** The column that names the row. Unique. */
   readonly id: string
   /** The column that keeps the highest generation seen; null until the first write. Default: generation. */
   readonly generation?: string
   /** The columns that may be written. */
-  readonly columns: readonly string[]
+  readonly columns: readonly Column[]
 }
 
 /** applied: written. stale: a newer generation has written here. not found: there is no such row. */
@@ -24,11 +27,11 @@ export type FencedWrite = 'applied' | 'stale' | 'not found'
  * over its successor. It may be in any database. Each row must belong to one job: generations of two jobs say nothing about
  * each other.
  */
-export class FencedTable {
+export class FencedTable<Column extends string = string> {
   readonly #quoted: Readonly<Record<'table' | 'id' | 'generation', string>>
   readonly #columns: ReadonlyMap<string, string>
 
-  constructor(table: string, options: FencedTableOptions) {
+  constructor(table: string, options: FencedTableOptions<Column>) {
     checkOptions('fencedTable', options ?? {}, ['id', 'generation', 'columns'])
     const { id, generation = 'generation', columns } = options ?? {}
     this.#quoted = {
@@ -49,7 +52,7 @@ export class FencedTable {
     db: Queryable,
     id: string | number,
     generation: number,
-    set: Readonly<Record<string, unknown>>,
+    set: { readonly [C in Column]?: unknown },
   ): Promise<FencedWrite> {
     checkGeneration(generation)
     const assignments = Object.entries(set).map(([column, value], index) => {
@@ -61,10 +64,21 @@ export class FencedTable {
     })
     const text = renderNames(FENCED_WRITE, { ...this.#quoted, assignments: assignments.join('') })
     const values = [id, generation, ...Object.values(set)]
-    const { rows } = await settlingConflicts(isPool(db), () => db.query({ text, values, rowMode: 'array' }))
-    const [written, there] = (rows as unknown as [unknown, unknown][])[0]!
-    if (Number(written) > 0) return 'applied'
-    return Number(there) > 0 ? 'stale' : 'not found'
+    for (let round = 1; ; round++) {
+      const { rowCount } = await this.#send(db, text, values)
+      // A client that does not tell would make every answer a guess.
+      if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
+      if (rowCount > 0) return 'applied'
+      const { rows } = await this.#send(db, renderNames(FENCED_FIND, this.#quoted), [id, generation])
+      const row = rows[0] as unknown as Row | undefined
+      if (row === undefined) return 'not found'
+      // Otherwise it has come, or come back, since it was looked for.
+      if (row[0] === 't' || round === ROUNDS) return 'stale'
+    }
+  }
+
+  #send(db: Queryable, text: string, values: unknown[]): Promise<QueryArrayResult> {
+    return settlingConflicts(isPool(db), () => db.query({ text, values, rowMode: 'array', types: asPrinted }))
   }
 
   /** What the table needs, to be put into a migration of yours. */
@@ -73,6 +87,9 @@ export class FencedTable {
   }
 }
 
-export function fencedTable(table: string, options: FencedTableOptions): FencedTable {
+export function fencedTable<const Column extends string>(
+  table: string,
+  options: FencedTableOptions<Column>,
+): FencedTable<Column> {
   return new FencedTable(table, options)
 }

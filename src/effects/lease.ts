@@ -8,11 +8,18 @@ import { ASSERT_LEASE } from './lease.sql.ts'
 
 /**
  * Holds the lease until the caller's transaction ends: nobody else can have the job before that (decisions/0021). Throws
- * LeaseLostError when somebody has it already.
+ * LeaseLostError when somebody has it already. After a savepoint it holds until that is rolled back to, if it is.
  */
 export async function assertLease(tx: Lane, lease: Lease): Promise<void> {
-  const values = [checkId('jobId', lease.jobId), checkGeneration(lease.generation)]
+  checkId('jobId', lease.jobId)
+  checkGeneration(lease.generation)
   await beInATransaction(tx)
+  await lockLease(tx, lease)
+}
+
+/** The same for who asks for a transaction himself. */
+export async function lockLease(tx: Lane, lease: Lease): Promise<void> {
+  const values = [lease.jobId, lease.generation]
   const rows = await settlingConflicts(tx.standsAlone, () => tx.run(ASSERT_LEASE, values))
   if (rows.length === 0) throw new LeaseLostError(lease)
 }

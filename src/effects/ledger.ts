@@ -6,8 +6,20 @@ import { encodeSafely } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease } from '../queue/job.ts'
+import { refuseWithoutTransaction } from '../queue/outcome.ts'
 import { checkId } from '../queue/parameters.ts'
-import { BEGIN, DONE, LIST_EFFECTS, NOT_DONE, PRUNE_EFFECTS, SETTLE_EFFECT, TAKE_OVER } from './effect.sql.ts'
+import {
+  BEGIN,
+  DONE,
+  LIST_EFFECTS,
+  NOT_DONE,
+  PRUNE_EFFECTS,
+  RELEASE,
+  ROLL_BACK,
+  SAVEPOINT,
+  SETTLE_EFFECT,
+  TAKE_OVER,
+} from './effect.sql.ts'
 
 const NAME_BYTES = 200
 /** Handlers go on with what comes back, so it is cut far later than the result of a job, which is for people. */
@@ -17,53 +29,70 @@ export function checkName(name: string): string {
   return checkText('effect name', name, NAME_BYTES)
 }
 
-/** refused: the lease is gone. started: by this generation, since then, and no end is on record. */
+/** One run of an effect: what it says counts while the marker is its own. */
+export interface Run {
+  readonly lease: Lease
+  readonly name: string
+  readonly id: string
+}
+
+/** refused: the lease is gone. started: by that run, since then, and no end is on record. */
 export type Begun =
   | { readonly state: 'refused' }
   | { readonly state: 'begun'; readonly since: Date }
   | { readonly state: 'done'; readonly result: unknown }
-  | { readonly state: 'started'; readonly generation: number; readonly since: Date }
+  | { readonly state: 'started'; readonly by: string; readonly since: Date }
 
 /** Notes that the effect is about to happen, if nobody has before. */
-export async function begin(lane: Lane, lease: Lease, name: string): Promise<Begun> {
+export async function begin(lane: Lane, run: Run): Promise<Begun> {
   for (;;) {
-    const [held, begun, generation, done, since, result] = (await send(lane, BEGIN, lease, name))[0]!
+    const [held, begun, by, done, since, result] = (await send(lane, BEGIN, valuesOf(run)))[0]!
     if (held === null) return { state: 'refused' }
     if (begun !== null) return { state: 'begun', since: toDate(since) }
     if (done === 't') return { state: 'done', result: decode(result) }
-    if (done === 'f') return { state: 'started', generation: Number(generation), since: toDate(since) }
+    if (done === 'f') return { state: 'started', by: by!, since: toDate(since) }
   }
 }
 
-/** True: the marker of that generation is ours now. False: it is no longer as it was, so look again. */
-export async function takeOver(lane: Lane, lease: Lease, name: string, from: number): Promise<boolean | 'refused'> {
-  const [held, taken] = (await send(lane, TAKE_OVER, lease, name, from))[0]!
+/** True: the marker of that run is ours now. False: it is no longer as it was, so look again. */
+export async function takeOver(lane: Lane, run: Run, from: string): Promise<boolean | 'refused'> {
+  const [held, taken] = (await send(lane, TAKE_OVER, [...valuesOf(run), from]))[0]!
   return held === null ? 'refused' : taken !== null
 }
 
 /** recorded: the marker was ours. held: so is the job. */
-export async function done(
-  lane: Lane,
-  lease: Lease,
-  name: string,
-  result: string | null,
-): Promise<{ recorded: boolean; held: boolean }> {
-  const [recorded, held] = (await send(lane, DONE, lease, name, result))[0]!
+export async function done(lane: Lane, run: Run, result: string | null): Promise<{ recorded: boolean; held: boolean }> {
+  const [recorded, held] = (await send(lane, DONE, [...valuesOf(run), result]))[0]!
   return { recorded: recorded === 't', held: held === 't' }
 }
 
 /** Removes the marker, if it is ours. */
-export async function notDone(lane: Lane, lease: Lease, name: string): Promise<void> {
-  await send(lane, NOT_DONE, lease, name)
+export async function notDone(lane: Lane, { lease, name, id }: Run): Promise<void> {
+  await send(lane, NOT_DONE, [lease.jobId, name, id])
 }
 
-function send(
-  lane: Lane,
-  statement: string,
-  { jobId, generation }: Lease,
-  ...rest: unknown[]
-): Promise<readonly Row[]> {
-  return settlingConflicts(lane.standsAlone, () => lane.run(statement, [jobId, generation, ...rest]))
+/** Runs `work` in the caller's transaction: what it did there is undone if it throws, and nothing else. */
+export async function undoingFailure<T>(tx: Lane, work: () => Promise<T>): Promise<T> {
+  await tx.run(SAVEPOINT, []).catch(refuseWithoutTransaction)
+  try {
+    const result = await work()
+    await tx.run(RELEASE, [])
+    return result
+  } catch (error) {
+    try {
+      await tx.run(ROLL_BACK, [])
+      await tx.run(RELEASE, [])
+    } catch {} // The transaction is over, by a lost connection or by somebody's ROLLBACK, and with it all that was done.
+    throw error
+  }
+}
+
+function valuesOf({ lease, name, id }: Run): unknown[] {
+  return [lease.jobId, lease.generation, name, id]
+}
+
+function send(lane: Lane, statement: string, values: readonly unknown[]): Promise<readonly Row[]> {
+  return settlingConflicts(lane.standsAlone, () => lane.run(statement, values))
 }
 
 /** undefined is no JSON: it is kept as no result at all, and so comes back. */

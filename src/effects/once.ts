@@ -5,6 +5,9 @@
  * first and the end is noted afterwards. In between lies a moment in which a crash leaves a marker that says: begun, and
  * nobody knows. What happens then is the caller's choice: stop and ask a person, or do it again.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomUUID } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import { EffectUnknownError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { NotDone } from '../core/steering.ts'
@@ -12,8 +15,8 @@ import { sleep } from '../core/timer.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import type { Lease } from '../queue/job.ts'
-import { beInATransaction } from '../queue/outcome.ts'
-import { begin, checkName, decode, done, encode, notDone, takeOver } from './ledger.ts'
+import { lockLease } from './lease.ts'
+import { begin, checkName, decode, done, encode, notDone, type Run, takeOver, undoingFailure } from './ledger.ts'
 
 /** Before the effect nothing is lost by giving up; after it, a person will have to find out. */
 const BEGIN_TRIES = 5
@@ -30,7 +33,10 @@ export interface OnceOptions {
 }
 
 export interface Once {
-  /** In your open transaction: the effect, its marker and its result commit together. */
+  /**
+   * In your open transaction: the effect, its marker and its result commit together. If it throws, it is undone, and nothing
+   * else is. The result is what JSON keeps of it, as below.
+   */
   <T, Tx extends Queryable>(
     name: string,
     effect: (tx: Tx) => Promise<T> | T,
@@ -38,7 +44,7 @@ export interface Once {
   ): Promise<T>
   /**
    * Runs the effect at most once across all attempts of this job, and returns what it returned, as JSON keeps it: a repeat
-   * returns the same without running it.
+   * returns the same without running it. So T should be what JSON can hold: a Date comes back as a string, a Map as {}.
    */
   <T>(name: string, effect: () => Promise<T> | T, options?: OnceOptions): Promise<T>
 }
@@ -46,19 +52,57 @@ export interface Once {
 type AnyEffect = (tx?: Queryable) => unknown
 type AnyOptions = OnceOptions & { readonly tx?: Queryable }
 
+/** What this process knows of the job. */
+export interface Standing {
+  /** The lease is gone. */
+  isLost(): boolean
+  /** complete(tx) was called: that transaction, while it is open, has the job row to itself. */
+  isCompleted(): boolean
+}
+
+/** An effect that is being run. */
+interface Frame {
+  readonly effects: Effects
+  readonly name: string
+  readonly tx: Queryable | undefined
+  readonly outer: Frame | undefined
+  /** The last that was begun inside it, in its transaction. */
+  turn: Promise<unknown>
+  isRunning: boolean
+}
+
+const frames = new AsyncLocalStorage<Frame>()
+const turns = new WeakMap<Queryable, { turn: Promise<unknown> }>()
+
+function* framesFrom(frame: Frame | undefined): Generator<Frame> {
+  for (let next = frame; next !== undefined; next = next.outer) if (next.isRunning) yield next
+}
+
+/** Savepoints of one transaction end in the reverse order of their beginning, so what is not nested takes turns. */
+async function inTurn<T>(tx: Queryable, work: () => Promise<T>): Promise<T> {
+  const around = [...framesFrom(frames.getStore())].find((frame) => frame.tx === tx)
+  const line = around ?? turns.get(tx) ?? { turn: Promise.resolve() }
+  if (around === undefined) turns.set(tx, line)
+  const own = line.turn.then(work)
+  line.turn = own.catch(() => {})
+  return own
+}
+
 /** What an attempt has begun, and what it has run of that. */
 export class Effects {
   readonly #lane: Lane
   readonly #lease: Lease
-  readonly #isLost: () => boolean
+  readonly #standing: Standing
   readonly #running = new Map<string, { readonly tx: Queryable | undefined; readonly promise: Promise<unknown> }>()
-  readonly #ran = new Set<string>()
+  readonly #underWay = new Set<Promise<unknown>>()
+  /** Ours, and certainly not done: not run yet, or in vain. */
+  readonly #idle = new Set<string>()
+  #ended = false
 
-  /** `isLost`: whether this process knows already that the lease is gone. */
-  constructor(lane: Lane, lease: Lease, isLost: () => boolean = () => false) {
+  constructor(lane: Lane, lease: Lease, standing: Partial<Standing> = {}) {
     this.#lane = lane
     this.#lease = { jobId: lease.jobId, generation: lease.generation }
-    this.#isLost = isLost
+    this.#standing = { isLost: () => false, isCompleted: () => false, ...standing }
   }
 
   readonly once = (async (name: string, effect: AnyEffect, options: AnyOptions = {}) => {
@@ -69,17 +113,55 @@ export class Effects {
     if (ifUnknown !== 'stop' && ifUnknown !== 'retry') {
       throw new InvalidOptionError('once.ifUnknown', "it must be 'stop' or 'retry'")
     }
+    if (this.#ended) throw new LeaseLostError(this.#lease)
     const running = this.#running.get(name)
+    for (const frame of framesFrom(frames.getStore())) {
+      if (frame.effects !== this || frame.name !== name) continue
+      throw new InvalidOptionError('name', `once(${JSON.stringify(name)}) was called inside its own effect`)
+    }
     if (running !== undefined && (running.tx === undefined || running.tx === tx)) return running.promise
-    const promise = new Call(this.#lane, this.#lease, this.#isLost, this.#ran, name, ifUnknown, tx).run(effect)
+    if (tx === undefined && this.#standing.isCompleted()) {
+      throw new InvalidOptionError(
+        'tx',
+        'job.complete(tx) was called, and an effect outside that transaction would wait for its end; begin it before',
+      )
+    }
+    const call = new Call(this.#lane, this.#lease, this.#standing.isLost, this.#idle, name, ifUnknown, tx)
+    const run = () => call.run((own) => this.#inFrame(name, own, effect))
+    const promise = tx === undefined ? run() : inTurn(tx, run)
     const entry = { tx, promise }
     this.#running.set(name, entry)
+    this.#underWay.add(promise)
     try {
       return await promise
     } finally {
+      this.#underWay.delete(promise)
       if (this.#running.get(name) === entry) this.#running.delete(name)
     }
   }) as Once
+
+  async #inFrame(name: string, tx: Queryable | undefined, effect: AnyEffect): Promise<unknown> {
+    const outer = frames.getStore()
+    const frame: Frame = { effects: this, name, tx, outer, turn: Promise.resolve(), isRunning: true }
+    try {
+      return await frames.run(frame, () => effect(tx))
+    } finally {
+      frame.isRunning = false
+    }
+  }
+
+  /**
+   * Resolves when no effect is under way; from then on none is begun. Whoever gives the job back waits for this, or the next
+   * attempt would begin what this one is still doing.
+   */
+  async end(): Promise<void> {
+    while (this.#underWay.size > 0) {
+      await Promise.allSettled(this.#underWay)
+      // Who waited for one may begin another.
+      await setImmediate()
+    }
+    this.#ended = true
+  }
 }
 
 /** One call of once(). */
@@ -87,8 +169,8 @@ class Call {
   readonly #lane: Lane
   readonly #lease: Lease
   readonly #isLost: () => boolean
-  readonly #ran: Set<string>
-  readonly #name: string
+  readonly #idle: Set<string>
+  readonly #run: Run
   readonly #ifUnknown: 'stop' | 'retry'
   readonly #tx: Queryable | undefined
 
@@ -96,7 +178,7 @@ class Call {
     lane: Lane,
     lease: Lease,
     isLost: () => boolean,
-    ran: Set<string>,
+    idle: Set<string>,
     name: string,
     ifUnknown: 'stop' | 'retry',
     tx: Queryable | undefined,
@@ -104,23 +186,30 @@ class Call {
     this.#lane = tx === undefined ? lane : lane.within(tx)
     this.#lease = lease
     this.#isLost = isLost
-    this.#ran = ran
-    this.#name = name
+    this.#idle = idle
+    this.#run = { lease, name, id: randomUUID() }
     this.#ifUnknown = ifUnknown
     this.#tx = tx
   }
 
   async run(effect: AnyEffect): Promise<unknown> {
     if (this.#isLost()) throw new LeaseLostError(this.#lease)
-    if (this.#tx !== undefined) await beInATransaction(this.#lane)
+    if (this.#tx === undefined) return this.#attempt(effect)
+    // Before the savepoint, so that rolling back to it does not let go of the lease.
+    await lockLease(this.#lane, this.#lease)
+    return undoingFailure(this.#lane, () => this.#attempt(effect))
+  }
+
+  async #attempt(effect: AnyEffect): Promise<unknown> {
+    this.#idle.add(this.#run.id)
     const begun = await this.#begin()
     if (begun.done) return begun.result
     if (this.#isLost()) {
       // This process stood still. What it did not run did not happen.
-      await this.#remove().catch(() => {})
+      if (this.#tx === undefined) await this.#remove().catch(() => {})
       throw new LeaseLostError(this.#lease)
     }
-    this.#ran.add(this.#name)
+    this.#idle.delete(this.#run.id)
     let result: string | null
     try {
       result = encode(await effect(this.#tx))
@@ -134,28 +223,24 @@ class Call {
 
   async #begin(): Promise<{ done: true; result: unknown } | { done: false; since: Date }> {
     for (;;) {
-      const found = await this.#send(BEGIN_TRIES, () => begin(this.#lane, this.#lease, this.#name))
+      const found = await this.#send(BEGIN_TRIES, () => begin(this.#lane, this.#run))
       if (found.state === 'refused') throw new LeaseLostError(this.#lease)
       if (found.state === 'done') return { done: true, result: found.result }
       const { since } = found
-      const isOurs = found.state === 'begun' || found.generation === this.#lease.generation
-      // Ours, and never run: it was begun by us, and only the reply was lost.
-      if (found.state === 'begun' || (isOurs && !this.#ran.has(this.#name))) return { done: false, since }
-      if (this.#ifUnknown === 'stop') throw this.#unknown(since)
-      if (isOurs) return { done: false, since }
-      const { generation } = found
-      const taken = await this.#send(BEGIN_TRIES, () => takeOver(this.#lane, this.#lease, this.#name, generation))
+      // Begun just now, or a moment ago, and only the reply was lost.
+      if (found.state === 'begun' || found.by === this.#run.id) return { done: false, since }
+      const { by } = found
+      if (this.#ifUnknown === 'stop' && !this.#idle.has(by)) throw this.#unknown(since)
+      const taken = await this.#send(BEGIN_TRIES, () => takeOver(this.#lane, this.#run, by))
       if (taken === 'refused') throw new LeaseLostError(this.#lease)
       // Ours now, or changed by somebody: the next look tells.
     }
   }
 
   async #record(result: string | null, since: Date): Promise<void> {
-    const answer = await this.#send(DONE_TRIES, () => done(this.#lane, this.#lease, this.#name, result)).catch(
-      (error) => {
-        throw this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, error) : error
-      },
-    )
+    const answer = await this.#send(DONE_TRIES, () => done(this.#lane, this.#run, result)).catch((error) => {
+      throw this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, error) : error
+    })
     // In a transaction the lock on the job row has kept the lease, and the effect itself may have completed the job.
     const isHeld = answer.held || this.#tx !== undefined
     if (!answer.recorded || !isHeld) throw new LeaseLostError(this.#lease)
@@ -163,29 +248,30 @@ class Call {
 
   /** What the handler is to see. */
   async #afterFailure(error: unknown, since: Date): Promise<unknown> {
-    if (isA(NotDone, error)) {
-      try {
-        await this.#remove()
-      } catch (lost) {
-        return this.#tx === undefined && this.#ifUnknown === 'stop' ? this.#unknown(since, lost) : error
-      }
-      this.#ran.delete(this.#name)
+    const isNotDone = isA(NotDone, error)
+    // Its marker is rolled back.
+    if (this.#tx !== undefined) return isNotDone ? (error.cause ?? error) : error
+    if (isNotDone) {
+      this.#idle.add(this.#run.id)
+      const lost = await this.#remove().then(
+        () => undefined,
+        (error) => ({ error }),
+      )
+      if (lost !== undefined && this.#ifUnknown === 'stop') return this.#unknown(since, lost.error)
       return error.cause ?? error
     }
-    // Its rollback takes the marker along.
-    if (this.#tx !== undefined) return error
     if (isA(LeaseLostError, error) && error.jobId === this.#lease.jobId) return error
     if (this.#isLost()) return new LeaseLostError(this.#lease, { cause: error })
     return this.#ifUnknown === 'retry' ? error : this.#unknown(since, error)
   }
 
   #remove(): Promise<void> {
-    return this.#send(BEGIN_TRIES, () => notDone(this.#lane, this.#lease, this.#name))
+    return this.#send(BEGIN_TRIES, () => notDone(this.#lane, this.#run))
   }
 
   #unknown(since: Date, cause?: unknown): EffectUnknownError {
     const options = cause === undefined ? undefined : { cause }
-    return new EffectUnknownError(this.#lease.jobId, this.#name, since.toISOString(), options)
+    return new EffectUnknownError(this.#lease.jobId, this.#run.name, since.toISOString(), options)
   }
 
   /** Every statement here may be sent twice. Not in a transaction, which is over when its connection is. */

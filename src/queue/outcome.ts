@@ -71,10 +71,12 @@ export async function completeWithin(tx: Lane, worker: Worker, item: Completion)
 
 /** What is done in the caller's transaction would mean nothing without one. */
 export async function beInATransaction(tx: Lane): Promise<void> {
-  await tx.run(BE_IN_A_TRANSACTION, []).catch((error: { code?: unknown }) => {
-    const noTransaction = error.code === '25P01'
-    throw noTransaction ? new InvalidOptionError('tx', 'no transaction is open on it', { cause: error }) : error
-  })
+  await tx.run(BE_IN_A_TRANSACTION, []).catch(refuseWithoutTransaction)
+}
+
+export function refuseWithoutTransaction(error: { code?: unknown }): never {
+  const noTransaction = error.code === '25P01'
+  throw noTransaction ? new InvalidOptionError('tx', 'no transaction is open on it', { cause: error }) : error
 }
 
 async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {

@@ -5,8 +5,8 @@
 import type { Pool } from 'pg'
 import { checkText } from '../core/check.ts'
 import { durationMs } from '../core/duration.ts'
-import { DeadlineError, InvalidOptionError } from '../core/errors.ts'
-import { withDeadline } from '../core/timer.ts'
+import { DeadlineError, InvalidOptionError, TimedOutError } from '../core/errors.ts'
+import { monotonicMs, withDeadline } from '../core/timer.ts'
 import type { Chore } from '../db/chore.ts'
 import type { Lane } from '../db/lane.ts'
 import { addDuties, takeDuties } from '../queue/duty.ts'
@@ -15,7 +15,19 @@ import { Loop } from './loop.ts'
 
 const SOONEST_MS = 50
 const ENDS_WITHIN_MS = 3_000
+/** A run is said to be stuck after so many intervals, and at least so long. */
+const STUCK_INTERVALS = 10
+const STUCK_MS = 60_000
 const tooLong = () => new DeadlineError('A chore', ENDS_WITHIN_MS)
+
+interface Running {
+  readonly ended: Promise<void>
+  readonly stuckAfterMs: number
+  /** On the monotonic clock; infinity once that was reported. */
+  stuckAt: number
+  /** Its next run was due, perhaps, and was left to others. */
+  isLate: boolean
+}
 
 export class Chores {
   readonly #lane: Lane
@@ -23,7 +35,7 @@ export class Chores {
   readonly #events: Events
   readonly #chores: ReadonlyMap<string, Chore>
   readonly #everyMs: Readonly<Record<string, number>>
-  readonly #running = new Map<string, Promise<void>>()
+  readonly #running = new Map<string, Running>()
   readonly #stopping = new AbortController()
   readonly #loop: Loop
   #known = false
@@ -48,29 +60,51 @@ export class Chores {
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#loop.stop()
+    const running = [...this.#running.values()].map(({ ended }) => ended)
     // One that waits for somebody else may wait for ever. It is safe to leave it, as it is safe to do it twice.
-    await withDeadline(Promise.all(this.#running.values()), ENDS_WITHIN_MS, tooLong).catch(() => {})
+    await withDeadline(Promise.all(running), ENDS_WITHIN_MS, tooLong).catch(() => {})
   }
 
   async #tick(): Promise<number> {
     if (!this.#known) await addDuties(this.#lane, [...this.#chores.keys()])
     this.#known = true
-    const { taken, nextInMs } = await takeDuties(this.#lane, this.#everyMs)
-    for (const duty of taken) {
-      // One that is still at it since the last time goes on.
-      if (!this.#running.has(duty)) this.#running.set(duty, this.#run(duty, this.#chores.get(duty)!))
-    }
-    return Math.max(nextInMs, SOONEST_MS)
+    this.#reportStuck()
+    // What is still at it since the last time goes on here, and may be taken by somebody else.
+    const free = Object.entries(this.#everyMs).filter(([duty]) => !this.#running.has(duty))
+    for (const running of this.#running.values()) running.isLate = true
+    const none = { taken: [], nextInMs: Number.POSITIVE_INFINITY }
+    const { taken, nextInMs } = free.length === 0 ? none : await takeDuties(this.#lane, Object.fromEntries(free))
+    for (const duty of taken) this.#begin(duty, this.#chores.get(duty)!)
+    const stuckAt = [...this.#running.values()].map(({ stuckAt }) => stuckAt)
+    return Math.max(Math.min(nextInMs, ...stuckAt.map((at) => at - monotonicMs())), SOONEST_MS)
   }
 
-  async #run(duty: string, { name, run }: Chore): Promise<void> {
+  #begin(duty: string, chore: Chore): void {
+    const stuckAfterMs = Math.max(STUCK_INTERVALS * this.#everyMs[duty]!, STUCK_MS)
+    const ended = this.#run(chore).then(() => {
+      this.#running.delete(duty)
+      if (running.isLate) this.#loop.nudge()
+    })
+    const running: Running = { ended, stuckAfterMs, stuckAt: monotonicMs() + stuckAfterMs, isLate: false }
+    this.#running.set(duty, running)
+  }
+
+  async #run(chore: Chore): Promise<void> {
+    const { name } = chore
     try {
-      const did = await run(this.#pool, this.#stopping.signal)
+      const did = await chore.run(this.#pool, this.#stopping.signal)
       this.#events.tell('chore', { name, did })
     } catch (error) {
       this.#events.problem(name, error)
-    } finally {
-      this.#running.delete(duty)
+    }
+  }
+
+  #reportStuck(): void {
+    for (const [duty, running] of this.#running) {
+      if (monotonicMs() < running.stuckAt) continue
+      running.stuckAt = Number.POSITIVE_INFINITY
+      const { name } = this.#chores.get(duty)!
+      this.#events.problem(name, new TimedOutError(`The chore ${name}, which goes on,`, running.stuckAfterMs))
     }
   }
 }

@@ -25,12 +25,16 @@ export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promis
       error instanceof InvalidInputError ? { verb: 'bury', error, reason: 'invalid_input' } : failed(held, error),
     )
   }
+  let outcome: Outcome
   try {
     const result = await run(new RunningJob(held, input, lane, worker) as unknown as Job<never>)
-    return held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
+    outcome = held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
   } catch (error) {
-    return judged(held, error, () => outcomeOf(held, error))
+    outcome = judged(held, error, () => outcomeOf(held, error))
   }
+  // Promise.all rejects with the first failure, and its other effects go on.
+  if (held.effects !== undefined) await held.effects.end()
+  return outcome
 }
 
 /** A proxy can throw at the mere question what it is. What cannot be judged is an ordinary failure. */
@@ -49,8 +53,6 @@ function isOurs({ aborted }: HeldJob): boolean {
 
 function outcomeOf(held: HeldJob, error: unknown): Outcome {
   const isLoss = error instanceof LeaseLostError && error.jobId === held.claimed.jobId
-  // complete(tx) has said itself that it changed nothing.
-  if (isLoss) held.completedWithin = false
   // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
   if (isLoss) return { verb: 'release' }
   // Whatever else ended the handler, somebody has to find out.
@@ -86,7 +88,6 @@ class RunningJob implements Job {
   readonly #claimed: ClaimedJob
   readonly #lane: Lane
   readonly #worker: Worker
-  #effects: Effects | undefined
 
   constructor(held: HeldJob, input: unknown, lane: Lane, worker: Worker) {
     this.input = input
@@ -145,15 +146,23 @@ class RunningJob implements Job {
   async complete(tx: Queryable, result?: unknown): Promise<void> {
     const { claimed, handler } = this.#held
     // From here on nobody but the database knows: the caller may drop the error, and the transaction may commit.
-    this.#held.completedWithin = true
-    await completeWithin(this.#lane.within(tx), this.#worker, { ...claimed, result, keepMs: handler.kind.keepMs })
+    this.#held.completions++
+    const item = { ...claimed, result, keepMs: handler.kind.keepMs }
+    await completeWithin(this.#lane.within(tx), this.#worker, item).catch((error) => {
+      // It says itself that it changed nothing; another call may have.
+      if (error instanceof LeaseLostError) this.#held.completions--
+      throw error
+    })
   }
 
   get once(): Once {
     const held = this.#held
-    const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs
-    this.#effects ??= new Effects(this.#lane, this.#claimed, isLost)
-    return this.#effects.once
+    // Ended by its timeout or a stop, whatever the handler still does.
+    const isOver = () => held.state !== 'running'
+    const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs || isOver()
+    const isCompleted = () => held.completedWithin
+    held.effects ??= new Effects(this.#lane, this.#claimed, { isLost, isCompleted })
+    return held.effects.once
   }
 
   effectKey(name: string): string {

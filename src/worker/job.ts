@@ -1,7 +1,7 @@
 import { LeaseLostError } from '../core/errors.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
-import type { Once } from '../effects/once.ts'
+import type { Effects, Once } from '../effects/once.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../queue/job.ts'
 import type { AbortReason, JobInfo } from './events.ts'
 import type { Handler } from './handler.ts'
@@ -31,15 +31,15 @@ export interface Job<Input = unknown> {
   complete(tx: Queryable, result?: unknown): Promise<void>
   /**
    * Runs an effect at most once, however often the job runs: a repeat returns the stored result. With `{ tx }` marker and
-   * effect commit together; without, the marker is committed first, and `ifUnknown` says what a crash in between means.
+   * effect commit together, or are undone if it throws; without, the marker is committed first, and `ifUnknown` says what a crash in between means.
    * Throw NotDone in the effect when it certainly did not happen.
    */
   readonly once: Once
   /** For a service that takes idempotency keys: the same on every attempt, another for each job and name. */
   effectKey(name: string): string
   /**
-   * Holds the lease until your transaction ends, so that nobody else can have the job before it commits. Throws
-   * LeaseLostError when somebody has it by now.
+   * Holds the lease until your transaction ends, so that nobody else can have the job before it commits; after a savepoint,
+   * until you roll back to that. Throws LeaseLostError when somebody has it by now.
    */
   assertLease(tx: Queryable): Promise<void>
   /** A note for people to see while the job runs. */
@@ -75,8 +75,10 @@ export class HeldJob {
   /** Where it is in its claim's list. */
   openAt = 0
   aborted: AbortReason | undefined
-  /** The handler called complete(tx), so its transaction may have ended the job. */
-  completedWithin = false
+  /** Calls of complete(tx) that may have ended the job. */
+  completions = 0
+  /** Undefined while the handler has begun none. */
+  effects: Effects | undefined
   #abort: AbortController | undefined
   #reason: Error | undefined
 
@@ -105,6 +107,11 @@ export class HeldJob {
     this.#reason = error
     this.#abort?.abort(error)
     return true
+  }
+
+  /** A transaction of the handler's may have ended the job. */
+  get completedWithin(): boolean {
+    return this.completions > 0
   }
 
   get leaseIsOurs(): boolean {

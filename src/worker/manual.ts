@@ -20,6 +20,7 @@ import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../queue/
 import type { ClaimedJob, ClaimId, JobId, Worker } from '../queue/job.ts'
 import { everySpot } from '../queue/marks.ts'
 import {
+  type Completion,
   complete,
   completeWithin,
   progress,
@@ -59,6 +60,8 @@ export class ManualJob<Output = unknown> {
   readonly #kind: Kind
   /** An outcome was sent, and its reply was lost. */
   #uncertain = false
+  /** Calls of complete with `tx` that may have ended the job. */
+  #completions = 0
 
   constructor(
     lane: Lane,
@@ -80,7 +83,7 @@ export class ManualJob<Output = unknown> {
     this.attempt = claimed.attempt
     this.maxAttempts = claimed.maxAttempts
     this.input = input
-    this.once = new Effects(lane, claimed).once
+    this.once = new Effects(lane, claimed, { isCompleted: () => this.#completions > 0 }).once
     this.#createdAt = new Date(claimed.createdAt)
   }
 
@@ -98,7 +101,7 @@ export class ManualJob<Output = unknown> {
   async complete(result?: unknown, options: { readonly tx?: Queryable } = {}): Promise<void> {
     checkOptions('complete', options, ['tx'])
     const item = { jobId: this.id, generation: this.generation, result, keepMs: this.#kind.keepMs }
-    if (options.tx !== undefined) return completeWithin(this.#lane.within(options.tx), this.#worker, item)
+    if (options.tx !== undefined) return this.#completeWithin(this.#lane.within(options.tx), item)
     await this.#untilNotBusy('complete', async () => {
       const { refused, busy } = await complete(this.#lane, this.#worker, [item])
       return refused.length > 0 ? 'refused' : busy.length > 0 ? 'busy' : 'completed'
@@ -139,6 +142,14 @@ export class ManualJob<Output = unknown> {
   async renew(): Promise<void> {
     const { lost } = await renew(this.#lane, this.#worker, [this.#claimId], this.#leaseMs)
     if (lost.length > 0) throw new LeaseLostError(this.#lease)
+  }
+
+  async #completeWithin(tx: Lane, item: Completion): Promise<void> {
+    this.#completions++
+    await completeWithin(tx, this.#worker, item).catch((error) => {
+      if (error instanceof LeaseLostError) this.#completions--
+      throw error
+    })
   }
 
   get #lease() {

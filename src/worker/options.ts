@@ -29,7 +29,10 @@ export interface WorkerOptions {
   readonly signals?: readonly NodeJS.Signals[]
   /** For people to know this worker by. Default: host:pid. */
   readonly label?: string
-  /** What else is to be done every so often, by one worker of all, such as the recovery of a statusTable. */
+  /**
+   * What else is to be done every so often, by one worker of all, such as the recovery of a statusTable. Not in drain() and
+   * runOnce().
+   */
   readonly chores?: readonly Chore[]
 }
 
@@ -63,10 +66,18 @@ export interface WorkerSettings {
   readonly chores: readonly Chore[]
 }
 
-export function workerSettings(options: WorkerOptions = {}, usualSignals: readonly NodeJS.Signals[]): WorkerSettings {
+/** `stays`: it runs until it is stopped. */
+export function workerSettings(options: WorkerOptions = {}, stays: boolean): WorkerSettings {
   checkOptions('worker', options, KNOWN)
-  const signals = options.signals ?? usualSignals
+  const signals = options.signals ?? (stays ? ['SIGTERM', 'SIGINT'] : [])
   if (!Array.isArray(signals)) throw new InvalidOptionError('worker.signals', "it must be a list such as ['SIGTERM']")
+  const chores = checkChores(options.chores ?? [])
+  if (!stays && chores.length > 0) {
+    throw new InvalidOptionError(
+      'worker.chores',
+      'drain() and runOnce() do jobs only; call run(pool) of a chore yourself',
+    )
+  }
   return {
     concurrency: checkInteger('worker.concurrency', options.concurrency ?? 10, 1, 100_000),
     prefetch: checkInteger('worker.prefetch', options.prefetch ?? 2_000, 0, 100_000),
@@ -79,6 +90,6 @@ export function workerSettings(options: WorkerOptions = {}, usualSignals: readon
     keepEffectsMs: durationMs('worker.keepEffects', options.keepEffects ?? '72h'),
     signals,
     label: checkText('worker.label', options.label ?? `${hostname()}:${process.pid}`.slice(-200), 200),
-    chores: checkChores(options.chores ?? []),
+    chores,
   }
 }

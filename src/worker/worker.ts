@@ -5,8 +5,8 @@
  *                                               leases: renew, lose, cancel
  *   housekeeper: sweep, expire, prune, partitions; chores: the user's own
  *
- * Four connections: claims and housekeeping, outcomes, leases, and the one that listens. Each part is a loop that reports
- * what goes wrong and tries again, so nothing the database does ends the process.
+ * Four connections: claims and housekeeping, outcomes, leases, and the one that listens; a fifth if there are chores. Each
+ * part is a loop that reports what goes wrong and tries again, so nothing the database does ends the process.
  */
 import { randomUUID } from 'node:crypto'
 import { type Duration, durationMs } from '../core/duration.ts'
@@ -72,7 +72,7 @@ export class Worker {
   constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
     this.#connection = connection
     this.#handlers = handlersByKind(handlers)
-    this.#settings = workerSettings(options, until === 'stopped' ? ['SIGTERM', 'SIGINT'] : [])
+    this.#settings = workerSettings(options, until === 'stopped')
     this.#until = until
     this.#events = new Events(connection.log)
     const { concurrency, prefetch, leaseMs, label } = this.#settings
@@ -92,7 +92,7 @@ export class Worker {
     const claims = this.#lane(STATEMENT_DEADLINE_MS)
     this.#fetcher = this.#makeFetcher(claims)
     this.#housekeeper = this.#makeHousekeeper(claims)
-    this.#chores = new Chores(connection.lane, connection.pool, this.#events, this.#settings.chores)
+    this.#chores = new Chores(this.#lane(STATEMENT_DEADLINE_MS), connection.pool, this.#events, this.#settings.chores)
     if (until === 'stopped') this.#listener = this.#makeListener(claims)
   }
 

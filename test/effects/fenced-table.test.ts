@@ -1,6 +1,7 @@
 // A store that keeps the highest generation it has seen, in a database that need not know of us.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import { fencedTable, TransactionConflictError } from '../../src/index.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
@@ -49,6 +50,43 @@ test('a stale write that waited for a newer one is refused', async (t) => {
   assert.deepEqual(await row(db, 1), { amount: 20, note: null, generation: 2 })
 })
 
+test('a row that is deleted while the write waits for it is not found', async (t) => {
+  const db = await prepared(t)
+  const [other, writer] = [await session(db), await session(db)]
+  await other.client.query('begin; delete from receipt where job_id = 1')
+  const late = receipt.write(writer.client, 1, 1, { amount: 10 })
+  await waitUntilBlocked(await db.connect(), writer.pid)
+  await other.client.query('commit')
+  assert.equal(await late, 'not found')
+})
+
+test('a row that comes between the write and the question why it matched none is written', async (t) => {
+  const db = await prepared(t)
+  const texts: string[] = []
+  const query = async (config: QueryArrayConfig): Promise<QueryArrayResult> => {
+    texts.push(config.text.split('\n')[0]!)
+    const answer = await db.pool.query(config)
+    if (texts.length === 1) await db.pool.query('insert into receipt values (3)')
+    return answer
+  }
+  assert.equal(await receipt.write({ query }, 3, 1, { amount: 10 }), 'applied')
+  assert.deepEqual(texts, ['-- fenced.write', '-- fenced.find', '-- fenced.write'])
+  assert.deepEqual(await row(db, 3), { amount: 10, note: null, generation: 1 })
+})
+
+test('a write that is applied is one statement; one that cannot tell is refused', async (t) => {
+  const db = await prepared(t)
+  const texts: string[] = []
+  const query = async (config: QueryArrayConfig): Promise<QueryArrayResult> => {
+    texts.push(config.text)
+    return db.pool.query(config)
+  }
+  assert.equal(await receipt.write({ query }, 1, 1, { amount: 10 }), 'applied')
+  assert.equal(texts.length, 1)
+  const silent = { query: async (config: QueryArrayConfig) => ({ ...(await query(config)), rowCount: null }) }
+  assert.equal(await codeOf(() => receipt.write(silent as never, 1, 1, { amount: 10 })), 'INVALID_OPTION')
+})
+
 test('under REPEATABLE READ a write that was overtaken is TransactionConflictError', async (t) => {
   const db = await prepared(t)
   const { client } = await session(db)
@@ -86,6 +124,7 @@ test('what is not a name, or not a column of the list, reaches no statement', as
   assert.equal(await codeOf(() => fencedTable('t', undefined as never)), 'INVALID_OPTION')
   assert.equal(await codeOf(() => receipt.write(db.pool, 1, 1, { amount: undefined })), 'INVALID_OPTION')
   assert.equal(await codeOf(() => receipt.write(db.pool, 1, 1.5, { amount: 1 })), 'INVALID_OPTION')
+  // @ts-expect-error: not one of the columns
   assert.equal(await codeOf(() => receipt.write(db.pool, 1, 1, { generation: 9 })), 'INVALID_OPTION')
   assert.deepEqual(await row(db, 1), { amount: null, note: null, generation: null })
 })

@@ -120,6 +120,25 @@ test('under REPEATABLE READ, asserted at the start of the transaction, the lease
   await tx.client.query('commit')
 })
 
+test('asserted after a savepoint that is rolled back to, the lease is not held any more; asserted before it, it is', async (t) => {
+  const setting = await scene(t)
+  const { db } = setting
+  const swept = async () => (await sweep(new Lane(db.pool))).jobs.length
+  const job = await claimed(setting.lh)
+  const { client } = await transaction(setting)
+  await job.assertLease(client)
+  await client.query('savepoint mine')
+  await job.assertLease(client)
+  await client.query('rollback to savepoint mine')
+  await db.clock.advance('31s')
+  assert.equal(await swept(), 0)
+  await client.query('rollback; begin; savepoint mine')
+  await job.assertLease(client)
+  await client.query('rollback to savepoint mine')
+  await db.clock.advance('31s')
+  assert.equal(await swept(), 1)
+})
+
 test('two transactions of one job hold it together; that both complete it is a deadlock, which one of them survives', async (t) => {
   const setting = await scene(t)
   const job = await claimed(setting.lh)

@@ -1,6 +1,9 @@
 // The database did what it was asked, and its answer was lost on the way.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { QueryArrayConfig, QueryArrayResult } from 'pg'
+import { Lane } from '../../src/db/lane.ts'
+import { Effects } from '../../src/effects/once.ts'
 import { NotDone } from '../../src/index.ts'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { again, claimed, failureOf, ledger, takenOver } from '../support/effects.ts'
@@ -51,6 +54,50 @@ test('the reply to effect.not_done is lost: the marker is gone, and the effect m
   assert.equal(await job.once('charge', () => 'at last'), 'at last')
 })
 
+for (const [statement, first] of [
+  ['effect.not_done', () => Promise.reject(new NotDone())],
+  ['effect.done', () => 'first'],
+] as const) {
+  test(`${statement} of an earlier run that arrives late, in the same attempt, changes nothing`, async (t) => {
+    const { lh, db } = await scene(t)
+    const job = await claimed(lh)
+    const late: (() => Promise<unknown>)[] = []
+    const query = async (config: QueryArrayConfig): Promise<QueryArrayResult> => {
+      const send = () => db.pool.query(config)
+      if (late.length > 0 || !config.text.startsWith(`-- ${statement}`)) return send()
+      late.push(send)
+      throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+    }
+    const effects = new Effects(new Lane({ query }), { jobId: job.id, generation: job.generation })
+    await effects.once('charge', first, { ifUnknown: 'retry' }).catch(() => {})
+    await db.pool.query('delete from leasehold.effect') // As a person would: it did not happen.
+    const second = async () => {
+      await late[0]!()
+      return ledger(lh, job)
+    }
+    assert.deepEqual(await effects.once('charge', second), ['charge started by 1'])
+    assert.deepEqual(await ledger(lh, job), ['charge done by 1'])
+  })
+}
+
+for (const [ifUnknown, code] of [
+  ['stop', 'EFFECT_UNKNOWN'],
+  ['retry', 'declined'],
+] as const) {
+  test(`no reply to effect.not_done for good, with ${ifUnknown}: the handler sees ${code}`, async (t) => {
+    const { lh, proxy } = await behindProxy(t)
+    const job = await claimed(lh)
+    const declined = () => {
+      proxy.refuse()
+      proxy.cut()
+      throw new NotDone('x', { cause: Object.assign(new Error(), { code: 'declined' }) })
+    }
+    assert.equal(await codeOf(() => job.once('charge', declined, { ifUnknown })), code)
+    proxy.accept()
+    assert.equal(await job.once('charge', () => 'at last'), 'at last', 'this process knows that it did not happen')
+  })
+}
+
 test('no reply to effect.begin for good: nothing was run', async (t) => {
   const { lh, proxy, direct } = await behindProxy(t)
   const job = await claimed(lh)
@@ -60,6 +107,17 @@ test('no reply to effect.begin for good: nothing was run', async (t) => {
   proxy.accept()
   assert.deepEqual(await ledger(direct, job), [])
   assert.equal(await job.once('charge', () => 1), 1)
+})
+
+test('no reply to effect.begin, but it was carried out: the same attempt may begin again', async (t) => {
+  const { lh, proxy } = await behindProxy(t)
+  const job = await claimed(lh)
+  const cut = proxy.cutReplies('effect.begin', 5)
+  await failureOf(job.once('charge', () => assert.fail('the marker may not be there')))
+  await cut
+  assert.deepEqual(await ledger(lh, job), ['charge started by 1'])
+  assert.equal(await job.once('charge', () => 'at last'), 'at last')
+  assert.deepEqual(await ledger(lh, job), ['charge done by 1'])
 })
 
 test('no reply to effect.done for good: it happened, nobody can say so, and it is not done again', async (t) => {

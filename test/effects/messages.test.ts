@@ -107,7 +107,8 @@ test('two messages that wait for each other: Postgres gives one up, and it is be
     answers.sort((one, two) => one.outcome.localeCompare(two.outcome)),
     [{ outcome: 'already handled' }, { outcome: 'applied', result: true }],
   )
-  assert.equal(begun, 2, 'the second try of the loser was not new')
+  // The loser may be back before the winner has what it waited for, and then they wait for each other once more.
+  assert.ok(begun >= 2)
 })
 
 test('ids are told apart by their source, to the last byte', async (t) => {

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { done, takeOver } from '../../src/effects/ledger.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { EffectUnknownError, LeaseLostError, type ManualJob, NotDone } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
@@ -224,25 +223,12 @@ test('a stale worker whose effect nobody has begun since says that it happened, 
   assert.equal(charge.runs, 0)
 })
 
-test('only the marker that was seen is taken over, and only by whoever has the job', async (t) => {
-  const setting = await scene(t)
-  const lane = new Lane(setting.db.pool)
-  const first = await claimed(setting.lh)
-  await failureOf(first.once('charge', () => Promise.reject(new Error('x'))))
-  const { id: jobId } = await takenOver(setting)
-  assert.equal(await takeOver(lane, { jobId, generation: 1 }, 'charge', 1), 'refused')
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 7), false)
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 1), true)
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 1), false, 'it is ours by now')
-  await done(lane, { jobId, generation: 2 }, 'charge', null)
-  assert.equal(await takeOver(lane, { jobId, generation: 2 }, 'charge', 2), false, 'it is done')
-})
-
 test('a process that stood still after it began, and finds its lease over, runs nothing and takes its marker back', async (t) => {
   const { lh, db } = await scene(t)
   const job = await claimed(lh)
+  const lane = new Lane(db.pool)
   const answers = [false, true] // Asked before the effect is begun, and again before it is run.
-  const effects = new Effects(new Lane(db.pool), { jobId: job.id, generation: 1 }, () => answers.shift()!)
+  const effects = new Effects(lane, { jobId: job.id, generation: 1 }, { isLost: () => answers.shift()! })
   const names = statements(t)
   assert.equal(await codeOf(() => effects.once('charge', () => assert.fail('it is too late'))), 'LEASE_LOST')
   assert.deepEqual(names, ['effect.begin', 'effect.not_done'])

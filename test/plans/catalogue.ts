@@ -28,6 +28,7 @@ function repeated(value: string, type: string, count = BATCH): string {
 const IDS = `array(select generate_series(1, ${BATCH}))::bigint[]`
 const GENERATIONS = repeated('1', 'bigint')
 const NULLS = repeated('null', 'text')
+const RUN = `'00000000-0000-0000-0000-000000000000'::uuid`
 
 const newJobs = (count: number) => [
   repeated("'plan'", 'text', count),
@@ -94,10 +95,10 @@ export const HOT: Record<string, Hot> = {
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
   CLOSE: { sql: claimSql.CLOSE, args: ['array[1, 2, 3]::bigint[]', WORKER] },
   SUSPECTS_WAIT: { sql: claimSql.SUSPECTS_WAIT, args: ["array['plan']", "array['plan']"] },
-  BEGIN_EFFECT: { sql: effectSql.BEGIN, args: ['1', '1', "'new'"] },
-  TAKE_OVER: { sql: effectSql.TAKE_OVER, args: ['1', '1', "'a'", '1'] },
-  DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", "'1'"] },
-  NOT_DONE: { sql: effectSql.NOT_DONE, args: ['1', '1', "'a'"] },
+  BEGIN_EFFECT: { sql: effectSql.BEGIN, args: ['1', '1', "'new'", RUN] },
+  TAKE_OVER: { sql: effectSql.TAKE_OVER, args: ['1', '1', "'a'", RUN, RUN] },
+  DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", RUN, "'1'"] },
+  NOT_DONE: { sql: effectSql.NOT_DONE, args: ['1', "'a'", RUN] },
   SETTLE_EFFECT: { sql: effectSql.SETTLE_EFFECT, args: ['1', "'a'", 'true', "'1'"] },
   FIRST_TIME: { sql: messageSql.FIRST_TIME, args: ["'plan'", "'new'", '1000'] },
   ASSERT_LEASE: { sql: leaseSql.ASSERT_LEASE, args: ['1', '1'] },
@@ -119,6 +120,9 @@ export const NOW_AND_THEN: Record<string, Hot> = {
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
   outcomeSql.BE_IN_A_TRANSACTION,
+  effectSql.SAVEPOINT,
+  effectSql.RELEASE,
+  effectSql.ROLL_BACK,
   operatorSql.FIND_DEAD_LETTERS, // a person asks, and may wait for a walk by age
   effectSql.LIST_EFFECTS, // the same, and sorts the effects of one job
   ...Object.values(fencedSql), // the caller's own table

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { Fatal, kind, LeaseLostError, withTransaction } from '../../src/index.ts'
+import { Fatal, type Job, kind, LeaseLostError, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
-import { gate } from '../support/database.ts'
+import { gate, type TestDatabase } from '../support/database.ts'
 import { count, doing, next, type Scene, shown, statements, until } from '../support/worker.ts'
 
 test('job.complete(tx) that commits has ended the job, with its result', async (t) => {
@@ -33,6 +33,24 @@ test('job.complete(tx) that commits has ended the job, also when the handler thr
   assert.equal((await shown(db, jobId)).status, 'completed')
   assert.equal(busy.tally.deadLetters, 0)
 })
+
+for (const [what, ask] of [
+  ['assertLease', (job: Job<number>, db: TestDatabase) => withTransaction(db.pool, (tx) => job.assertLease(tx))],
+  ['progress', (job: Job<number>) => job.progress('more')],
+  ['complete', (job: Job<number>, db: TestDatabase) => withTransaction(db.pool, (tx) => job.complete(tx, 2))],
+] as const) {
+  test(`job.complete(tx) that commits has ended the job, also when ${what} then says that the lease is gone`, async (t) => {
+    const { busy, add, db } = await doing(t, async (job, { db }) => {
+      await withTransaction(db.pool, (tx) => job.complete(tx, 1))
+      await ask(job, db)
+    })
+    const ended = Promise.race([next(busy, 'completed'), next(busy, 'refused')])
+    const jobId = await add()
+    await ended
+    assert.deepEqual([busy.tally.completed, busy.tally.refused], [1, 0])
+    assert.equal((await shown(db, jobId)).result, 1)
+  })
+}
 
 test('job.complete(tx) of a job that is not kept leaves no trace, and is completed', async (t) => {
   const complete: Parameters<typeof doing>[1] = (job, { db }) => withTransaction(db.pool, (tx) => job.complete(tx))

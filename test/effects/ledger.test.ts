@@ -1,0 +1,74 @@
+// The statements of the ledger, one at a time: what each of them tests before it changes anything.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { begin, done, notDone, type Run, takeOver } from '../../src/effects/ledger.ts'
+import { sweep } from '../../src/queue/housekeeping.ts'
+import type { JobId } from '../../src/queue/job.ts'
+import { waitUntilBlocked } from '../support/database.ts'
+import { claimed, failureOf, ledger, returned, takenOver } from '../support/effects.ts'
+import { session } from '../support/queue.ts'
+import { scene } from '../support/worker.ts'
+
+function run(jobId: JobId, generation: number): Run {
+  return { lease: { jobId, generation }, name: 'charge', id: randomUUID() }
+}
+
+test('only the marker that was seen is taken over, and only by whoever has the job', async (t) => {
+  const setting = await scene(t)
+  const lane = new Lane(setting.db.pool)
+  const first = await claimed(setting.lh)
+  await failureOf(first.once('charge', () => Promise.reject(new Error('x'))))
+  const { id: jobId } = await takenOver(setting)
+  const [stale, fresh] = [run(jobId, 1), run(jobId, 2)]
+  const found = await begin(lane, fresh)
+  assert.ok(found.state === 'started')
+  assert.equal(await takeOver(lane, stale, found.by), 'refused')
+  assert.equal(await takeOver(lane, fresh, randomUUID()), false)
+  assert.equal(await takeOver(lane, fresh, found.by), true)
+  assert.equal(await takeOver(lane, fresh, found.by), false, 'it is ours by now')
+  await done(lane, fresh, null)
+  assert.equal(await takeOver(lane, fresh, fresh.id), false, 'it is done')
+})
+
+test('what is done is not taken back, also by the run that did it', async (t) => {
+  const { lh, db } = await scene(t)
+  const lane = new Lane(db.pool)
+  const job = await claimed(lh)
+  const own = run(job.id, 1)
+  await begin(lane, own)
+  await done(lane, own, '"receipt"')
+  await notDone(lane, own)
+  assert.deepEqual(await ledger(lh, job), ['charge done by 1'])
+})
+
+test('whoever takes a marker over holds the job row meanwhile: a sweep passes it over', async (t) => {
+  const setting = await scene(t)
+  const { lh, db } = setting
+  const job = await claimed(lh)
+  const [found, own] = [run(job.id, 1), run(job.id, 1)]
+  await begin(new Lane(db.pool), found)
+  const { client, lane } = await session(db)
+  await client.query('begin')
+  assert.equal(await takeOver(lane, own, found.id), true)
+  await db.clock.advance('31s')
+  assert.deepEqual((await sweep(new Lane(db.pool))).jobs, [])
+  await client.query('commit')
+  await returned(db)
+})
+
+test('a marker is taken over while the job is being swept: it waits, and is refused', async (t) => {
+  const { lh, db } = await scene(t)
+  const job = await claimed(lh)
+  const [found, own] = [run(job.id, 1), run(job.id, 1)]
+  await begin(new Lane(db.pool), found)
+  const [sweeper, late] = [await session(db), await session(db)]
+  await sweeper.client.query('begin')
+  await db.clock.advance('31s')
+  assert.equal((await sweep(sweeper.lane)).jobs.length, 1)
+  const taken = takeOver(late.lane, own, found.id)
+  await waitUntilBlocked(await db.connect(), late.pid)
+  await sweeper.client.query('commit')
+  assert.equal(await taken, 'refused')
+})

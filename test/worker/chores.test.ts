@@ -1,0 +1,118 @@
+// What else a worker does every so often: each chore by one worker of all, beside the jobs.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pg from 'pg'
+import { type Chore, handle, kind } from '../../src/index.ts'
+import { gate } from '../support/database.ts'
+import { codeOf, collect, count, next, type Scene, scene, until } from '../support/worker.ts'
+
+const idle = [handle(kind('idle'), () => {})]
+const ticks: Chore = { name: 'ticks', every: '100ms', run: async () => ({}) }
+
+/** Begun once, and then as long as the test likes. */
+function hanging(): Chore & { readonly begun: Promise<void>; runs: number; end(): void } {
+  const [begun, end] = [gate(), gate()]
+  const run = async () => {
+    chore.runs++
+    begun.open()
+    await end.promise
+    return {}
+  }
+  const chore = { name: 'hangs', every: '100ms' as const, begun: begun.promise, runs: 0, run, end: end.open }
+  return chore
+}
+
+/** How often the duty of this chore was taken from now on, by whomever. */
+async function takings({ db }: Scene, name: string): Promise<() => Promise<number>> {
+  await db.pool.query(`
+    create table taken (name text);
+    create function note() returns trigger language plpgsql as
+      $$ begin insert into taken values (new.name); return null; end $$;
+    create trigger note after update on leasehold.duty for each row execute function note()`)
+  return () => count(db, 'from taken where name = $1', [`chore: ${name}`])
+}
+
+test('a chore may be an object with a state of its own', async (t) => {
+  class Counting implements Chore {
+    readonly name = 'counting'
+    readonly every = '100ms'
+    runs = 0
+    async run() {
+      return { runs: ++this.runs }
+    }
+  }
+  const { worker } = await scene(t)
+  const busy = worker(idle, { chores: [new Counting()] })
+  assert.deepEqual(await next(busy, 'chore'), { name: 'counting', did: { runs: 1 } })
+})
+
+test('a chore that is still at it is left for others to take, and taken again when it has ended', async (t) => {
+  const setting = await scene(t)
+  const taken = await takings(setting, 'hangs')
+  const own = hanging()
+  const first = setting.worker(idle, { chores: [own, ticks] })
+  await own.begun
+  const told = collect(first, 'chore')
+  await until('it has looked again and again', () => told.length > 5)
+  assert.deepEqual([await taken(), own.runs], [1, 1])
+
+  const elsewhere = setting.worker(idle, { chores: [{ ...ticks, name: 'hangs' }] })
+  await next(elsewhere, 'chore')
+  await elsewhere.stop()
+  own.end()
+  await until('it is begun again', () => own.runs > 1)
+})
+
+test('a chore that is the only one, and took long, is taken again when it has ended', async (t) => {
+  const setting = await scene(t)
+  const own = hanging()
+  setting.worker(idle, { chores: [own] })
+  await own.begun
+  await until('its next run is due', async () => {
+    const due = `from leasehold.duty where name = 'chore: hangs' and next_at <= leasehold.clock()`
+    return (await count(setting.db, due)) === 1
+  })
+  own.end()
+  await until('it is begun again', () => own.runs > 1)
+})
+
+test('a chore that takes far too long is a problem, once', async (t) => {
+  const setting = await scene(t)
+  const own = hanging()
+  const busy = setting.worker(idle, { chores: [own, ticks] })
+  const [problems, told] = [collect(busy, 'problem'), collect(busy, 'chore')]
+  const ofChore = () => problems.filter((problem) => problem!.doing === 'hangs')
+  await own.begun
+  await until('it has looked again', () => told.length > 3)
+  assert.deepEqual(ofChore(), [])
+  const now = performance.now.bind(performance)
+  t.mock.method(performance, 'now', () => now() + 60_000)
+  await until('it is reported', () => ofChore().length > 0)
+  const before = told.length
+  await until('it has looked again and again', () => told.length > before + 5)
+  assert.deepEqual(
+    ofChore().map((problem) => (problem!.error as { code: string }).code),
+    ['TIMED_OUT'],
+  )
+  own.end()
+})
+
+test('chores are looked for on a connection of their own: a pool with none to spare holds nothing up', async (t) => {
+  const { db, undo, leasehold, worker } = await scene(t)
+  const pool = new pg.Pool({ connectionString: db.url, max: 1 })
+  const client = await pool.connect()
+  undo.after(async () => {
+    client.release()
+    await pool.end()
+  })
+  const busy = worker(idle, { chores: [ticks] }, leasehold({ pool, connectionString: undefined as never }))
+  assert.deepEqual(await next(busy, 'chore'), { name: 'ticks', did: {} })
+  await busy.stop()
+})
+
+test('drain and runOnce refuse chores, since they would not do them', async (t) => {
+  const { lh } = await scene(t)
+  assert.equal(await codeOf(() => lh.drain(idle, { chores: [ticks] })), 'INVALID_OPTION')
+  assert.equal(await codeOf(() => lh.runOnce(idle, { chores: [ticks] })), 'INVALID_OPTION')
+  assert.equal((await lh.drain(idle, { chores: [] })).completed, 0)
+})

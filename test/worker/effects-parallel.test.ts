@@ -1,0 +1,92 @@
+// Effects that go on when their handler has ended: the job is given back when they have ended, too.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Job, NotDone } from '../../src/index.ts'
+import { gate } from '../support/database.ts'
+import { failureOf, ledger } from '../support/effects.ts'
+import { doing, next, type Setting, shown, untilStatus } from '../support/worker.ts'
+
+const AT_ONCE = { kind: { backoff: { first: 1, max: 1 } } } as const
+
+/** Another job comes and is done: had the worker anything to record of the first, it would have. */
+async function another({ add, db }: Setting): Promise<void> {
+  await untilStatus(db, await add(), 'completed')
+}
+
+function declinedOnce({ once, attempt }: Job<number>): Promise<number> {
+  return once('charge', () => {
+    if (attempt === 1) throw new NotDone('declined')
+    return 1
+  })
+}
+
+for (const ifUnknown of ['stop', 'retry'] as const) {
+  test(`${ifUnknown}: one of two effects fails, and the job is not given back before the other has ended`, async (t) => {
+    const [ended, goOn] = [gate(), gate()]
+    let mails = 0
+    const mail = async () => {
+      await goOn.promise
+      mails++
+    }
+    const setting = await doing(
+      t,
+      async (job) => {
+        if (job.input > 0) return
+        await Promise.all([job.once('mail', mail, { ifUnknown }), declinedOnce(job)]).finally(ended.open)
+      },
+      AT_ONCE,
+    )
+    const { add, db, lh } = setting
+    const jobId = await add()
+    await ended.promise
+    await another(setting)
+    const { status, attempts } = await shown(db, jobId)
+    assert.deepEqual([status, attempts], ['processing', 1])
+    goOn.open()
+    await untilStatus(db, jobId, 'completed')
+    assert.equal(mails, 1)
+    assert.deepEqual(await ledger(lh, { id: jobId }), ['mail done by 1', 'charge done by 2'])
+  })
+}
+
+test('what follows an effect that was still under way is waited for, too; what comes later begins nothing', async (t) => {
+  const [ended, goOn, later] = [gate(), gate(), gate()]
+  const late: Promise<unknown>[] = []
+  const setting = await doing(
+    t,
+    async (job) => {
+      if (job.input > 0 || job.attempt > 1) return
+      const steps = async () => {
+        await job.once('one', () => goOn.promise)
+        await job.once('two', () => 2)
+      }
+      late.push(later.promise.then(() => job.once('three', () => assert.fail('the job is not ours any more'))))
+      await Promise.all([steps(), declinedOnce(job)]).finally(ended.open)
+    },
+    AT_ONCE,
+  )
+  const { add, busy, db, lh } = setting
+  const retrying = next(busy, 'retrying')
+  const jobId = await add()
+  await ended.promise
+  goOn.open()
+  await retrying
+  assert.deepEqual(await ledger(lh, { id: jobId }), ['one done by 1', 'two done by 1'])
+  later.open()
+  assert.equal((await failureOf(late[0]!)).code, 'LEASE_LOST')
+  await untilStatus(db, jobId, 'completed')
+})
+
+test('an effect that never ends holds its job no longer than the timeout of its kind', async (t) => {
+  const { promise: never } = gate()
+  const { add, busy } = await doing(
+    t,
+    async (job) => {
+      await Promise.all([job.once('mail', () => never), Promise.reject(new Error('meanwhile'))])
+    },
+    { kind: { timeout: 1 } },
+  )
+  const retrying = next(busy, 'retrying')
+  await add()
+  assert.equal(((await retrying).error as { code: string }).code, 'TIMED_OUT')
+})
