@@ -106,7 +106,12 @@ test('the package holds what was built from the sources of today, and nothing el
 test('it brings pg, the types of pg, and nothing else of ours', async () => {
   const { dependencies } = JSON.parse(await output(project, 'npm', 'ls', '--json', '--depth=1'))
   assert.deepEqual(Object.keys(dependencies), ['leasehold'])
-  assert.deepEqual(Object.keys(dependencies.leasehold.dependencies).sort(), ['@types/pg', 'pg'])
+  // npm lists an optional peer that is not there, without a version.
+  const brought = Object.entries<{ version?: string }>(dependencies.leasehold.dependencies).filter(
+    ([, { version }]) => version !== undefined,
+  )
+  assert.deepEqual(brought.map(([name]) => name).sort(), ['@types/pg', 'pg'])
+  assert.ok(!existsSync(join(project, 'node_modules', '@aws-sdk')))
   assert.ok(!existsSync(join(project, 'package-lock.json')))
 })
 
