@@ -34,7 +34,7 @@ export interface PatternAnswers {
 
 export interface PatternAdvice {
   readonly pattern: Pattern
-  /** Needed besides, since the pattern protects the write and not the work. */
+  /** Needed besides, since the pattern protects the write, and neither the work nor what happens elsewhere. */
   readonly also: readonly Pattern[]
   readonly why: string
   /** Where its SQL is, what it prevents, what not, and what it costs. */
@@ -47,7 +47,7 @@ const WHY: Record<Pattern, string> = {
   'lock at the write':
     'No index can state the rule and no row stands for it, so the check is repeated under a short lock.',
   'effects ledger':
-    'The queue fences the job; the effect has an entry of its own, so a later attempt does not repeat it.',
+    'The effect is that of a job, which the queue fences; it has an entry of its own, so a later attempt does not repeat it.',
   'dedupe table':
     'There is no status that could tell the second time from the first, so the message itself is remembered.',
   'single update': 'Only the first update finds the old status. The effect may happen twice, and that is accepted.',
@@ -61,7 +61,10 @@ const NAMES = ['checkThenInsert', 'leaseholdJob', 'effectMayRepeat', 'terminalTr
 export function whichPattern(answers: PatternAnswers): PatternAdvice {
   check(answers)
   const pattern = patternFor(answers)
-  const also: Pattern[] = answers.sharedStateDuringWork ? ['lock across the work'] : []
+  const also: Pattern[] = []
+  // What is outside the transaction is left to a job, enqueued in it.
+  if (pattern === 'dedupe table' && !answers.effectMayRepeat) also.push('effects ledger')
+  if (answers.sharedStateDuringWork) also.push('lock across the work')
   const why = [pattern, ...also].map((each) => WHY[each]).join(' ')
   return { pattern, also, why, docs: `docs/which-pattern.md#${pattern.replaceAll(' ', '-')}` }
 }

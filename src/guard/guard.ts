@@ -6,8 +6,14 @@ import { randomUUID } from 'node:crypto'
 import type { ClientBase, Pool } from 'pg'
 import { checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
-import { ConcurrentModificationError, InvalidOptionError, LockTimeoutError } from '../core/errors.ts'
+import {
+  ConcurrentModificationError,
+  InvalidOptionError,
+  LockTimeoutError,
+  TransactionConflictError,
+} from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
+import { isConflict } from '../db/conflict.ts'
 import { checkTx, isPool, withTransaction } from '../db/transaction.ts'
 import { LOCK, MARK } from './guard.sql.ts'
 import { areSame, type Seen, toIds } from './ids.ts'
@@ -68,7 +74,8 @@ export class WriteGuard {
   /**
    * Begins a transaction, takes the lock, reads again what the evaluation has seen, writes if it is still so, commits, and
    * returns what `write` returned. Throws ConcurrentModificationError if something has changed, LockTimeoutError if the
-   * lock was not to be had; then nothing was written.
+   * lock was not to be had, TransactionConflictError if Postgres gave the transaction up, as one of two that waited for each
+   * other; then nothing was written.
    */
   async run<T>(guarded: GuardedWrite<T>): Promise<T> {
     checkOptions('run', guarded ?? null, ['site', 'lock', 'seen', 'reread', 'write', 'rollout', 'tx'])
@@ -99,7 +106,8 @@ export class WriteGuard {
     } catch (error) {
       // Not one that `write` threw, which may have used a guard itself.
       if (refusal !== undefined && error === refusal) this.#refused(site, refusal)
-      throw error
+      const isOurs = tx === undefined && isConflict(error) && !(error instanceof TransactionConflictError)
+      throw isOurs ? new TransactionConflictError({ cause: error }) : error
     }
   }
 

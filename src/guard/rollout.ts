@@ -5,8 +5,8 @@ import { InvalidOptionError } from '../core/errors.ts'
 export type Rollout = number | (() => number)
 
 /**
- * Whether a write is guarded yet. Decided by a hash, so that two racers on one entity decide alike, and that a higher
- * percentage only adds to what a lower one had.
+ * Whether a write is guarded yet. Decided by a hash of the site and the whole list of keys, so that two who name the same
+ * keys decide alike, and that a higher percentage only adds to what a lower one had.
  */
 export function isGuarded(site: string, sortedKeys: readonly string[], rollout: Rollout = 100): boolean {
   const percent = typeof rollout === 'function' ? rollout() : rollout

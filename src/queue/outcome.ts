@@ -2,6 +2,7 @@ import { checkInteger } from '../core/check.ts'
 import { CENTURY_MS } from '../core/duration.ts'
 import { InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { describeError, encodeSafely } from '../core/storable.ts'
+import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease, Worker } from './job.ts'
 import {
@@ -57,11 +58,15 @@ function completeAndKeep(lane: Lane, worker: Worker, items: readonly Completion[
 
 /**
  * Ends one job inside the caller's transaction: the job is done exactly when that transaction commits. Throws
- * LeaseLostError when the lease is gone, so that the transaction rolls back. READ COMMITTED, as by default: under a stricter
- * level Postgres may answer 40001 instead.
+ * LeaseLostError when the lease is gone, so that the transaction rolls back; TransactionConflictError when Postgres gave it up,
+ * as it may under a stricter level than READ COMMITTED, or when two that hold the lease both complete the job.
  */
 export async function completeWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
   await beInATransaction(tx)
+  await settlingConflicts(tx.standsAlone, () => endWithin(tx, worker, item))
+}
+
+async function endWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
   const { busy } = await ended(tx, worker, item)
   if (busy.length === 0) return
   // A sweep or a cancel is looking at the row. They take milliseconds: wait, and then we know.

@@ -57,7 +57,11 @@ test('every combination of answers leads where the page leads, and the page has 
       walk(tree, (question) => Boolean(flat[question])),
       JSON.stringify(answers),
     )
-    assert.deepEqual(also, answers.sharedStateDuringWork ? ['lock across the work'] : [])
+    const isUncovered = pattern === 'dedupe table' && !answers.effectMayRepeat
+    assert.deepEqual(also, [
+      ...(isUncovered ? ['effects ledger'] : []),
+      ...(answers.sharedStateDuringWork ? ['lock across the work'] : []),
+    ])
     assert.equal(docs, `docs/which-pattern.md#${pattern.replaceAll(' ', '-')}`)
     assert.ok(why.length > 20)
     for (const each of [pattern, ...also]) reached.add(each)
@@ -73,6 +77,16 @@ test('the four of the original tree', () => {
   assert.deepEqual(
     [ask(false, true), ask(false, false), ask(true, true), ask(true, false)],
     ['dedupe table', 'dedupe table', 'single update', 'claim then commit'],
+  )
+})
+
+test('a message whose effect outside the database must not repeat needs a job for it, and only such a message', () => {
+  const answers = { checkThenInsert: false, leaseholdJob: false, sharedStateDuringWork: false } as const
+  const ask = (terminalTransition: boolean, effectMayRepeat: boolean) =>
+    whichPattern({ ...answers, terminalTransition, effectMayRepeat }).also
+  assert.deepEqual(
+    [ask(false, true), ask(false, false), ask(true, true), ask(true, false)],
+    [[], ['effects ledger'], [], []],
   )
 })
 

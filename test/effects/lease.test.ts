@@ -1,7 +1,6 @@
 // A lease held in the caller's transaction: who holds which lock is in decisions/0021.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isConflict } from '../../src/db/conflict.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { LeaseLostError, TransactionConflictError } from '../../src/index.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
@@ -139,6 +138,15 @@ test('asserted after a savepoint that is rolled back to, the lease is not held a
   assert.equal(await swept(), 1)
 })
 
+test('under REPEATABLE READ a completion after a change by others is TransactionConflictError', async (t) => {
+  const setting = await scene(t)
+  const job = await claimed(setting.lh)
+  const { client } = await transaction(setting, 'begin isolation level repeatable read')
+  await client.query('select') // Its snapshot.
+  await job.progress('a note')
+  assert.ok((await failureOf(job.complete(1, { tx: client }))) instanceof TransactionConflictError)
+})
+
 test('two transactions of one job hold it together; that both complete it is a deadlock, which one of them survives', async (t) => {
   const setting = await scene(t)
   const job = await claimed(setting.lh)
@@ -150,7 +158,8 @@ test('two transactions of one job hold it together; that both complete it is a d
     second.finally(() => two.client.query('commit')),
   ])
   const [victim, ...others] = ended.filter((end) => end.status === 'rejected')
-  assert.deepEqual([isConflict(victim?.reason), others], [true, []])
+  assert.ok(victim?.reason instanceof TransactionConflictError)
+  assert.deepEqual(others, [])
   assert.equal((await setting.lh.get(job.id))?.status, 'completed')
 })
 

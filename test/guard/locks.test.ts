@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type pg from 'pg'
-import { WriteGuard } from '../../src/index.ts'
-import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
+import { TransactionConflictError, WriteGuard } from '../../src/index.ts'
+import { gate, suiteDatabase, waitUntilBlocked } from '../support/database.ts'
 import { createIncidents, openIncident, pidOf } from '../support/incidents.ts'
 
 const db = await suiteDatabase()
@@ -93,3 +93,27 @@ test('two who name the locks in opposite orders do not deadlock', async () => {
   await second
   await b.query('commit')
 })
+
+test('two guards inside others, with their keys crossed: one is given up, with nothing written, and the other writes', async () => {
+  const ready = { a: gate(), b: gate() }
+  const before = await count('nested')
+  const nested = (own: 'a' | 'b', other: 'a' | 'b') => {
+    const common = { site: 'nested', seen: [], reread: async () => [] }
+    const inner = async (tx: pg.ClientBase) => {
+      await openIncident(1, 'nested')(tx)
+      ready[own].open()
+      await ready[other].promise
+      return guard.run({ ...common, lock: `nested:${other}`, write: openIncident(1, 'nested'), tx })
+    }
+    return guard.run({ ...common, lock: `nested:${own}`, write: inner })
+  }
+  const ended = await Promise.allSettled([nested('a', 'b'), nested('b', 'a')])
+  const [victim, ...others] = ended.filter((end) => end.status === 'rejected')
+  assert.ok(victim?.reason instanceof TransactionConflictError)
+  assert.equal((victim.reason.cause as { code: string }).code, '40P01')
+  assert.deepEqual([others, (await count('nested')) - before], [[], 2])
+})
+
+async function count(by: string): Promise<number> {
+  return (await db.pool.query('select count(*)::int as n from incident where opened_by = $1', [by])).rows[0].n
+}
