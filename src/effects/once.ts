@@ -14,6 +14,7 @@ import { NotDone } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
+import { checkTx } from '../db/transaction.ts'
 import type { Lease } from '../queue/job.ts'
 import { lockLease } from './lease.ts'
 import { begin, checkName, decode, done, encode, notDone, type Run, takeOver, undoingFailure } from './ledger.ts'
@@ -113,12 +114,13 @@ export class Effects {
     if (ifUnknown !== 'stop' && ifUnknown !== 'retry') {
       throw new InvalidOptionError('once.ifUnknown', "it must be 'stop' or 'retry'")
     }
+    if (tx !== undefined) checkTx(tx)
     if (this.#ended) throw new LeaseLostError(this.#lease)
-    const running = this.#running.get(name)
     for (const frame of framesFrom(frames.getStore())) {
       if (frame.effects !== this || frame.name !== name) continue
       throw new InvalidOptionError('name', `once(${JSON.stringify(name)}) was called inside its own effect`)
     }
+    const running = this.#running.get(name)
     if (running !== undefined && (running.tx === undefined || running.tx === tx)) return running.promise
     if (tx === undefined && this.#standing.isCompleted()) {
       throw new InvalidOptionError(

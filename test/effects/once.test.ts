@@ -246,7 +246,7 @@ test('an effect costs two statements, and its repeat one', async (t) => {
 })
 
 test('what cannot be used is refused before anything is sent', async (t) => {
-  const { lh } = await scene(t)
+  const { lh, db } = await scene(t)
   const job = await claimed(lh)
   const names = statements(t)
   const call = job.once as (...args: unknown[]) => Promise<unknown>
@@ -257,6 +257,8 @@ test('what cannot be used is refused before anything is sent', async (t) => {
   assert.equal(await codeOf(() => call('a', 'b')), 'INVALID_OPTION')
   assert.equal(await codeOf(() => call('a', () => 1, { ifUnknown: 'again' })), 'INVALID_OPTION')
   assert.equal(await codeOf(() => call('a', () => 1, { ifunknown: 'stop' })), 'INVALID_OPTION')
+  for (const tx of [null, 'tx', {}, db.pool])
+    assert.equal(await codeOf(() => call('a', () => 1, { tx })), 'INVALID_OPTION')
   assert.deepEqual(names, [])
 })
 

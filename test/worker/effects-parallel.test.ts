@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { type Job, NotDone } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
 import { failureOf, ledger } from '../support/effects.ts'
-import { doing, next, type Setting, shown, untilStatus } from '../support/worker.ts'
+import { codeOf, doing, next, type Setting, shown, statements, untilStatus } from '../support/worker.ts'
 
 const AT_ONCE = { kind: { backoff: { first: 1, max: 1 } } } as const
 
@@ -77,16 +77,21 @@ test('what follows an effect that was still under way is waited for, too; what c
   await untilStatus(db, jobId, 'completed')
 })
 
-test('an effect that never ends holds its job no longer than the timeout of its kind', async (t) => {
+test('an effect that never ends holds its job no longer than the timeout of its kind, and then none is begun', async (t) => {
   const { promise: never } = gate()
+  const jobs: Job<number>[] = []
   const { add, busy } = await doing(
     t,
     async (job) => {
+      jobs.push(job)
       await Promise.all([job.once('mail', () => never), Promise.reject(new Error('meanwhile'))])
     },
-    { kind: { timeout: 1 } },
+    { kind: { timeout: 1, backoff: { first: '1h' } } },
   )
+  const names = statements(t)
   const retrying = next(busy, 'retrying')
   await add()
   assert.equal(((await retrying).error as { code: string }).code, 'TIMED_OUT')
+  assert.equal(await codeOf(() => jobs[0]!.once('late', () => 1)), 'LEASE_LOST')
+  assert.equal(names.filter((name) => name === 'effect.begin').length, 1, 'nobody had to ask')
 })

@@ -5,8 +5,8 @@ import { Lane } from '../../src/db/lane.ts'
 import { EffectUnknownError, Fatal, type Job, kind, LeaseLostError, NotDone, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
 import { gate } from '../support/database.ts'
-import { ledger } from '../support/effects.ts'
-import { doing, next, type Scene, shown, untilStatus } from '../support/worker.ts'
+import { failureOf, ledger } from '../support/effects.ts'
+import { doing, next, type Scene, shown, statements, untilStatus } from '../support/worker.ts'
 
 async function aborted({ signal }: Job<number>): Promise<never> {
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve))
@@ -41,6 +41,34 @@ test("somebody else's EffectUnknownError is an ordinary failure", async (t) => {
   const retrying = next(busy, 'retrying')
   await add()
   assert.ok((await retrying).error instanceof EffectUnknownError)
+})
+
+test("somebody else's LeaseLostError is an ordinary failure", async (t) => {
+  const { busy, add, db } = await doing(t, () => {
+    throw new LeaseLostError({ jobId: '999', generation: 1 })
+  })
+  const retrying = next(busy, 'retrying')
+  const jobId = await add()
+  assert.ok((await retrying).error instanceof LeaseLostError)
+  assert.equal((await shown(db, jobId)).attempts, 1, 'it is spent')
+})
+
+test('a process that stood still beyond its lease, and was not told yet, begins nothing', async (t) => {
+  const errors: unknown[] = []
+  const { busy, add, lh } = await doing(t, async (job) => {
+    const now = performance.now.bind(performance)
+    const { mock } = t.mock.method(performance, 'now', () => now() + 3_600_000)
+    const late = failureOf(job.once('charge', () => assert.fail('it is too late')))
+    mock.restore()
+    errors.push(await late)
+  })
+  const names = statements(t)
+  const completed = next(busy, 'completed')
+  const jobId = await add()
+  await completed
+  assert.ok(errors[0] instanceof LeaseLostError)
+  assert.ok(!names.includes('effect.begin'))
+  assert.deepEqual(await ledger(lh, { id: jobId }), [])
 })
 
 test('NotDone is an ordinary failure with its cause as the error, and the next attempt runs the effect', async (t) => {

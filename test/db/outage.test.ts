@@ -1,0 +1,131 @@
+// What is taken for an outage is sent again; what is not, is the caller's to hear. So each is shown with the error itself.
+import assert from 'node:assert/strict'
+import { createServer } from 'node:net'
+import { test } from 'node:test'
+import pg from 'pg'
+import { DeadlineError } from '../../src/core/errors.ts'
+import { isOutage } from '../../src/db/outage.ts'
+import { suiteDatabase } from '../support/database.ts'
+import { failureOf } from '../support/effects.ts'
+
+const db = await suiteDatabase()
+
+/** A client of its own, whose losses are no news. */
+async function connected(options: pg.ClientConfig = {}): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: db.url, ...options })
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+/** A port on which nobody listens. */
+async function closedPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+function refused(code: string): pg.DatabaseError {
+  return Object.assign(new pg.DatabaseError('as the server says', 0, 'error'), { code })
+}
+
+test('a connection that was ended, by us or by the server', async () => {
+  const client = await connected()
+  const { rows } = await client.query('select pg_backend_pid() as pid')
+  const lost = new Promise((resolve) => client.once('end', resolve))
+  await db.pool.query('select pg_terminate_backend($1)', [rows[0].pid])
+  await lost
+  const later = await failureOf(client.query('select 1'))
+  assert.match(later.message, /^Client has encountered a connection error/)
+  assert.ok(isOutage(later))
+  const own = await connected()
+  await own.end()
+  const closed = await failureOf(own.query('select 1'))
+  assert.match(closed.message, /^Client was closed/)
+  assert.ok(isOutage(closed))
+})
+
+test('a session that is ended under a statement', async () => {
+  const holder = await connected()
+  await holder.query('select pg_advisory_lock(7)')
+  const client = await connected()
+  const { rows } = await client.query('select pg_backend_pid() as pid')
+  const ended = failureOf(client.query('select pg_advisory_lock(7)'))
+  await db.pool.query('select pg_terminate_backend($1)', [rows[0].pid])
+  const error = await ended
+  assert.equal(error.code, '57P01')
+  assert.ok(isOutage(error))
+  await holder.end()
+})
+
+test('a server that is not there, and one that does not answer in time', async () => {
+  const port = await closedPort()
+  const nobody = await failureOf(new pg.Client({ host: '127.0.0.1', port }).connect())
+  assert.equal(nobody.code, 'ECONNREFUSED')
+  assert.ok(isOutage(nobody))
+
+  const pool = new pg.Pool({ connectionString: db.url, max: 1, connectionTimeoutMillis: 1 })
+  pool.on('error', () => {})
+  const late = await failureOf(Promise.all([pool.query('select 1'), pool.query('select 1')]))
+  assert.match(late.message, /timeout/)
+  assert.ok(isOutage(late), late.message)
+  await pool.end()
+
+  const holder = await connected()
+  await holder.query('select pg_advisory_lock(9)')
+  const client = await connected({ query_timeout: 1 })
+  const unanswered = await failureOf(client.query('select pg_advisory_lock(9)'))
+  assert.match(unanswered.message, /^Query read timeout/)
+  assert.ok(isOutage(unanswered))
+  await holder.end()
+  await client.end()
+  assert.ok(isOutage(new DeadlineError('A statement', 1)))
+})
+
+test('a server that takes no writes any more, because another was promoted', async () => {
+  const client = await connected()
+  await client.query('set default_transaction_read_only = on')
+  const error = await failureOf(client.query('delete from leasehold.effect'))
+  assert.equal(error.code, '25006')
+  assert.ok(isOutage(error))
+  await client.end()
+})
+
+test('by code: what the server and the socket say', () => {
+  for (const code of ['57P01', '57P02', '57P03', '57P05', '08000', '08003', '08006', '53300', '25006']) {
+    assert.ok(isOutage(refused(code)), code)
+  }
+  for (const code of ['ECONNRESET', 'ECONNREFUSED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH']) {
+    assert.ok(isOutage(Object.assign(new Error(code), { code })), code)
+  }
+})
+
+test('by message: what the driver says without a code', () => {
+  for (const message of [
+    'Connection terminated',
+    'Connection terminated unexpectedly',
+    'Connection terminated due to connection timeout',
+    'timeout expired',
+    'timeout exceeded when trying to connect',
+    'Query read timeout',
+    'Client has encountered a connection error and is not queryable',
+    'Client was closed and is not queryable',
+  ]) {
+    assert.ok(isOutage(new Error(message)), message)
+  }
+})
+
+test('a refusal is no outage, nor is an error of anybody else', async () => {
+  for (const text of ['select 1 / 0', 'select from nowhere', 'insert into leasehold.duty (name) values (null)']) {
+    assert.equal(isOutage(await failureOf(db.pool.query(text))), false, text)
+  }
+  for (const code of ['40001', '40P01', '57014', '53200', '25P02', '55P03', '42501', '08P01', 'ERR_INVALID_ARG_TYPE']) {
+    assert.equal(isOutage(refused(code)), false, code)
+  }
+  const connectionLost = Object.assign(new Error('Connection terminated'), { code: '23505' })
+  for (const other of [new Error('the connection terminated'), connectionLost, undefined, null, 'ECONNRESET', {}]) {
+    assert.equal(isOutage(other), false)
+  }
+})
