@@ -51,14 +51,16 @@ export function withDeadline<T>(promise: Promise<T>, ms: number, late: () => Err
   })
 }
 
-/** Rings once, at the last moment it was set to. Does not keep the process alive. */
+/** Rings once, at the last moment it was set to. Does not keep the process alive, unless it is asked to. */
 export class Alarm {
   readonly #ring: () => void
+  readonly #keepsAlive: boolean
   #timer: NodeJS.Timeout | undefined
   #at = Number.POSITIVE_INFINITY
 
-  constructor(ring: () => void) {
+  constructor(ring: () => void, { keepsAlive = false }: { readonly keepsAlive?: boolean } = {}) {
     this.#ring = ring
+    this.#keepsAlive = keepsAlive
   }
 
   /** Rings at this moment, unless it is set to an earlier one. */
@@ -77,6 +79,6 @@ export class Alarm {
       this.#at = Number.POSITIVE_INFINITY
       this.#ring()
     }, wait)
-    this.#timer.unref()
+    if (!this.#keepsAlive) this.#timer.unref()
   }
 }

@@ -1,12 +1,12 @@
 /**
- * Small requests, sent in batches of ten that clock themselves: a lone one is sent at once, what comes while one is under way
- * is the next, and full batches go side by side. No timer, no fixed delay.
+ * Small requests, sent in batches of ten: what comes while one is under way is the next, and full ones go side by side.
  *
  * A batch without an answer is sent again, since both deleting and changing visibility can be asked twice. What is refused
  * within a batch is sent again alone, so that it does not hold up the others.
  */
 import { backoffMs } from '../core/backoff.ts'
 import { sleep } from '../core/timer.ts'
+import { Gathering } from './gathering.ts'
 import { BATCH, type Refusal } from './queue.ts'
 
 const SIDE_BY_SIDE = 16
@@ -20,65 +20,41 @@ interface Entry<Item> {
   readonly done: (done: boolean) => void
 }
 
+export interface BatchesParts<Item> {
+  readonly send: (items: readonly Item[]) => Promise<readonly Refusal[]>
+  /** Asked each time before an item is sent. */
+  readonly isWanted: (item: Item) => boolean
+  /** Whether others may be added any moment. */
+  readonly isMoreToCome: () => boolean
+  readonly onProblem: (error: unknown) => void
+}
+
 export class Batches<Item> {
-  readonly #send: (items: readonly Item[]) => Promise<readonly Refusal[]>
-  readonly #isWanted: (item: Item) => boolean
-  readonly #onProblem: (error: unknown) => void
+  readonly #parts: BatchesParts<Item>
+  readonly #gathering: Gathering
   readonly #hurry = new AbortController()
   #queue: Entry<Item>[] = []
   #underWay = 0
-  #open = 0
-  #isDue = false
-  #idle: (() => void)[] = []
 
-  /** `isWanted` is asked each time before an item is sent. */
-  constructor(
-    send: (items: readonly Item[]) => Promise<readonly Refusal[]>,
-    isWanted: (item: Item) => boolean,
-    onProblem: (error: unknown) => void,
-  ) {
-    this.#send = send
-    this.#isWanted = isWanted
-    this.#onProblem = onProblem
-  }
-
-  /** How many are not known to be done. */
-  get open(): number {
-    return this.#open
+  constructor(parts: BatchesParts<Item>) {
+    this.#parts = parts
+    this.#gathering = new Gathering(
+      () => this.#start(),
+      () => this.#queue.length < BATCH && parts.isMoreToCome(),
+    )
   }
 
   /** Whether it was done. Never rejects. */
   add(item: Item): Promise<boolean> {
-    this.#open++
-    return new Promise((resolve) => {
-      const done = (answer: boolean) => {
-        this.#open--
-        resolve(answer)
-        if (this.#open === 0) for (const tell of this.#idle.splice(0)) tell()
-      }
+    return new Promise((done) => {
       this.#queue.push({ item, done })
-      this.#soon()
+      this.#gathering.nudge()
     })
-  }
-
-  /** Resolves when nothing is open. */
-  async drained(): Promise<void> {
-    if (this.#open > 0) await new Promise<void>((resolve) => this.#idle.push(resolve))
   }
 
   /** What fails from now on is not tried again. */
   giveUp(): void {
     this.#hurry.abort()
-  }
-
-  /** What is added in the same turn goes together. */
-  #soon(): void {
-    if (this.#isDue) return
-    this.#isDue = true
-    setImmediate(() => {
-      this.#isDue = false
-      this.#start()
-    })
   }
 
   #start(): void {
@@ -87,7 +63,7 @@ export class Batches<Item> {
   }
 
   async #insist(entries: readonly Entry<Item>[], attempt: number): Promise<void> {
-    const wanted = entries.filter(({ item }) => this.#isWanted(item))
+    const wanted = entries.filter(({ item }) => this.#parts.isWanted(item))
     for (const entry of entries) if (!wanted.includes(entry)) entry.done(false)
     if (wanted.length === 0) return
     const again = await this.#try(wanted)
@@ -105,19 +81,21 @@ export class Batches<Item> {
   async #try(entries: readonly Entry<Item>[]): Promise<readonly Entry<Item>[]> {
     this.#underWay++
     try {
-      const refusals = new Map((await this.#send(entries.map(({ item }) => item))).map((item) => [item.index, item]))
+      const refusals = new Map(
+        (await this.#parts.send(entries.map(({ item }) => item))).map((item) => [item.index, item]),
+      )
       return entries.filter(({ done }, index) => {
         const refusal = refusals.get(index)
         if (refusal === undefined || refusal.forGood) done(refusal === undefined)
-        if (refusal !== undefined) this.#onProblem(new Error(`SQS refused one of a batch: ${refusal.code}`))
+        if (refusal !== undefined) this.#parts.onProblem(new Error(`SQS refused one of a batch: ${refusal.code}`))
         return refusal !== undefined && !refusal.forGood
       })
     } catch (error) {
-      this.#onProblem(error)
+      this.#parts.onProblem(error)
       return entries
     } finally {
       this.#underWay--
-      this.#soon()
+      this.#gathering.nudge()
     }
   }
 }

@@ -72,21 +72,26 @@ export class SqsConsumer<Body = unknown> {
       },
       problem: problem('extending visibility'),
     })
-    this.#deletes = new Batches(
-      (batch) => this.#queue.delete(batch.map(({ receipt }) => receipt)),
-      (held) => !held.isGone && this.#visibility.isInTime(held),
-      problem('deleting'),
-    )
-    this.#returns = new Batches(
-      (batch) => this.#queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds }))),
-      ({ held }) => this.#visibility.isInTime(held),
-      problem('handing back'),
-    )
+    const isMoreToCome = () => this.#running.size > 0
+    this.#deletes = new Batches({
+      send: (batch) => this.#queue.delete(batch.map(({ receipt }) => receipt)),
+      isWanted: (held) => !held.isGone && this.#visibility.isInTime(held),
+      isMoreToCome,
+      onProblem: problem('deleting'),
+    })
+    this.#returns = new Batches({
+      send: (batch) =>
+        this.#queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds }))),
+      isWanted: ({ held }) => this.#visibility.isInTime(held),
+      isMoreToCome,
+      onProblem: problem('handing back'),
+    })
     this.#receiver = new Receiver({
       queue: this.#queue,
       waitS,
       visibilityS,
       room: () => concurrency - this.#running.size - this.#waiting - this.#tooManyEnding(),
+      isMoreToCome,
       onReceived: (messages, sentAt) => this.#received(messages, sentAt),
       onProblem: problem('receiving'),
     })

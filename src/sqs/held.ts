@@ -17,6 +17,29 @@ export interface SqsMessage<Body = unknown> {
   rowId: string | undefined
 }
 
+/** An AbortSignal costs some microseconds, and most handlers ask for none. */
+class LazySignal {
+  #controller: AbortController | undefined
+  #reason: Error | undefined
+
+  get isAborted(): boolean {
+    return this.#reason !== undefined
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  abort(reason: Error): void {
+    this.#reason ??= reason
+    this.#controller?.abort(this.#reason)
+  }
+}
+
 /** A message that was received and whose end is not known yet. */
 export class HeldMessage {
   readonly id: string
@@ -32,8 +55,8 @@ export class HeldMessage {
   /** Its delete is on the way. */
   isEnding = false
   rowId: string | undefined
-  readonly #signal = new AbortController()
-  readonly #stopping = new AbortController()
+  readonly #dropped = new LazySignal()
+  readonly #stopping = new LazySignal()
 
   constructor(message: Message, sentAt: number) {
     const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message
@@ -48,17 +71,17 @@ export class HeldMessage {
   }
 
   get isStopped(): boolean {
-    return this.#stopping.signal.aborted
+    return this.#stopping.isAborted
   }
 
   expire(reason: Error): void {
     this.isGone = true
-    this.#signal.abort(reason)
+    this.#dropped.abort(reason)
   }
 
   stop(reason: Error): void {
     this.#stopping.abort(reason)
-    this.#signal.abort(reason)
+    this.#dropped.abort(reason)
   }
 
   /** For the handler, with the body that was made of the text. */
@@ -70,8 +93,12 @@ export class HeldMessage {
       attributes: held.attributes,
       groupId: held.groupId,
       receiveCount: held.receiveCount,
-      signal: held.#signal.signal,
-      stopping: held.#stopping.signal,
+      get signal() {
+        return held.#dropped.signal
+      },
+      get stopping() {
+        return held.#stopping.signal
+      },
       get rowId() {
         return held.rowId
       },

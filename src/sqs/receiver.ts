@@ -6,6 +6,7 @@ import { setMaxListeners } from 'node:events'
 import type { Message } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
+import { Gathering } from './gathering.ts'
 import { BATCH, type SqsQueue } from './queue.ts'
 
 const SIDE_BY_SIDE = 16
@@ -17,6 +18,8 @@ export interface ReceiverParts {
   readonly visibilityS: number
   /** How many could be started now. */
   readonly room: () => number
+  /** Whether there may be more room any moment. */
+  readonly isMoreToCome: () => boolean
   /** Resolves when they take up room. */
   readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
   readonly onProblem: (error: unknown) => void
@@ -24,6 +27,7 @@ export interface ReceiverParts {
 
 export class Receiver {
   readonly #parts: ReceiverParts
+  readonly #gathering: Gathering
   readonly #stop = new AbortController()
   readonly #open = new Set<Promise<void>>()
   /** Asked for and not yet answered. */
@@ -31,22 +35,20 @@ export class Receiver {
   #wanted = 1
   #failures = 0
   #outages = 0
-  #isDue = false
   #resting: Promise<void> | undefined
 
   constructor(parts: ReceiverParts) {
     this.#parts = parts
+    this.#gathering = new Gathering(
+      () => this.#start(),
+      () => this.#room() > 0 && this.#room() < BATCH && parts.isMoreToCome(),
+    )
     setMaxListeners(0, this.#stop.signal) // One for each poll, and Node would warn of eleven.
   }
 
-  /** There may be room for more. What is freed in one turn is asked for together. */
+  /** There may be room for more. */
   more(): void {
-    if (this.#isDue || this.#stop.signal.aborted) return
-    this.#isDue = true
-    setImmediate(() => {
-      this.#isDue = false
-      this.#start()
-    })
+    if (!this.#stop.signal.aborted) this.#gathering.nudge()
   }
 
   /** Nothing can be handled while the database is away: messages would only use up their deliveries. */
@@ -66,7 +68,7 @@ export class Receiver {
   #start(): void {
     while (!this.#stop.signal.aborted && this.#resting === undefined) {
       const isTrouble = this.#failures > 0 || this.#outages > 0
-      const room = Math.min(this.#parts.room() - this.#asked, this.#outages > 0 ? 1 : BATCH)
+      const room = Math.min(this.#room(), this.#outages > 0 ? 1 : BATCH)
       const many = this.#open.size === 0 || (room === BATCH && this.#open.size < this.#wanted)
       if (room <= 0 || !many || (isTrouble && this.#open.size > 0)) return
       const asking: Promise<void> = this.#receive(room).finally(() => {
@@ -75,6 +77,10 @@ export class Receiver {
       })
       this.#open.add(asking)
     }
+  }
+
+  #room(): number {
+    return this.#parts.room() - this.#asked
   }
 
   async #receive(most: number): Promise<void> {

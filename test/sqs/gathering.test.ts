@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { Batches } from '../../src/sqs/batches.ts'
+import { Gathering } from '../../src/sqs/gathering.ts'
+
+test('what is not worth waiting with starts at the end of the turn, once', async () => {
+  let starts = 0
+  const gathering = new Gathering(
+    () => starts++,
+    () => false,
+  )
+  gathering.nudge()
+  gathering.nudge()
+  assert.equal(starts, 0)
+  await setImmediate()
+  assert.equal(starts, 1)
+})
+
+test('what is worth waiting with starts by itself when nothing more comes', async () => {
+  await new Promise<void>((resolve) => new Gathering(resolve, () => true).nudge())
+})
+
+test('it starts as soon as waiting is not worth it any more, and not a second time', async () => {
+  let starts = 0
+  let isMoreToCome = true
+  const gathering = new Gathering(
+    () => starts++,
+    () => isMoreToCome,
+  )
+  gathering.nudge()
+  await setImmediate()
+  isMoreToCome = false
+  gathering.nudge()
+  await setImmediate()
+  assert.equal(starts, 1)
+  // A later one would have rung before this one does.
+  await new Promise<void>((resolve) => new Gathering(resolve, () => true).nudge())
+  assert.equal(starts, 1)
+})
+
+test('small requests of several turns go together while more may come, and full batches at once', async () => {
+  const sent: number[][] = []
+  let isMoreToCome = true
+  const batches = new Batches<number>({
+    send: async (items) => {
+      sent.push([...items])
+      return []
+    },
+    isWanted: () => true,
+    isMoreToCome: () => isMoreToCome,
+    onProblem: assert.fail,
+  })
+  const ten = Array.from({ length: 10 }, (_, item) => batches.add(item))
+  assert.deepEqual(await Promise.all(ten), new Array(10).fill(true))
+  assert.equal(sent.length, 1)
+  const first = batches.add(10)
+  isMoreToCome = false
+  const second = batches.add(11)
+  await Promise.all([first, second])
+  assert.deepEqual(sent[1], [10, 11])
+})
