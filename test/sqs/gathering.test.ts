@@ -49,7 +49,7 @@ test('small requests of several turns go together while more may come, and full 
     },
     isWanted: () => true,
     isMoreToCome: () => isMoreToCome,
-    onProblem: assert.fail,
+    onProblem: (error) => assert.fail(String(error)),
   })
   const ten = Array.from({ length: 10 }, (_, item) => batches.add(item))
   assert.deepEqual(await Promise.all(ten), new Array(10).fill(true))
