@@ -53,12 +53,13 @@ export type { Enqueued } from './queue/enqueue.ts'
 export type { JobId, Status } from './queue/job.ts'
 export type { CancelOutcome } from './queue/operator.ts'
 export type { Arrows, Names, Phases, StatusTableOptions } from './transitions/definition.ts'
+export type { FailOptions } from './transitions/failure.ts'
 export type { Recovery } from './transitions/recovery.ts'
 export {
   type Claimed,
   type ClaimOutcome,
   databaseNow,
-  type FailOptions,
+  type Looked,
   type RowClaim,
   type RowId,
   type StatusTable,
@@ -66,7 +67,7 @@ export {
   type TransitionOutcome,
   type Values,
 } from './transitions/status-table.ts'
-export type { WorkClaim, Worked } from './transitions/work.ts'
+export type { WorkClaim, Worked, WorkOptions } from './transitions/work.ts'
 export type { AbortReason, DeadLetterReason, JobInfo, WorkerEvents } from './worker/events.ts'
 export { type HandleOptions, type Handler, handle } from './worker/handler.ts'
 export type { Job } from './worker/job.ts'

@@ -7,10 +7,15 @@ const BY_SOCKET = /^(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|E
 const BY_DRIVER =
   /^(Connection terminated|timeout e|Query read timeout|Client has encountered a connection error|Client was closed)/
 
-/** Whether the error says that the server could not be asked, rather than that it refused. It may have done what was sent. */
-export function isOutage(error: unknown): boolean {
-  if (error instanceof DeadlineError) return true
+/** Whether Postgres or its driver says so, and not merely some socket, which may be anybody's. */
+export function saysPostgres(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = String((error as { code?: unknown }).code ?? '')
-  return code === '' ? BY_DRIVER.test(error.message) : BY_SERVER.test(code) || BY_SOCKET.test(code)
+  return code === '' ? BY_DRIVER.test(error.message) : BY_SERVER.test(code)
+}
+
+/** Whether the error says that the server could not be asked, rather than that it refused. It may have done what was sent. */
+export function isOutage(error: unknown): boolean {
+  if (error instanceof DeadlineError || saysPostgres(error)) return true
+  return error instanceof Error && BY_SOCKET.test(String((error as { code?: unknown }).code ?? ''))
 }

@@ -1,18 +1,18 @@
 /**
  * Small requests, sent in batches of ten: what comes while one is under way is the next, and full ones go side by side.
  *
- * A batch without an answer is sent again, since both deleting and changing visibility can be asked twice. What is refused
- * within a batch is sent again alone, so that it does not hold up the others.
+ * What was refused, or had no answer, is sent again after a while, since deleting and changing visibility can be asked twice.
+ * Only when one entry may have spoilt the whole request are they sent one by one: to answer a queue that is too busy with ten
+ * times as many requests would keep it busy.
  */
 import { backoffMs } from '../core/backoff.ts'
 import { sleep } from '../core/timer.ts'
+import { maybeAboutOneEntry } from './answer.ts'
 import { Gathering } from './gathering.ts'
-import { BATCH, type Refusal } from './queue.ts'
+import { BATCH, type Refusal } from './request.ts'
 
 const SIDE_BY_SIDE = 16
 const ATTEMPTS = 8
-/** Of these, as a batch. If one entry spoils it, the others get through afterwards. */
-const TOGETHER = 2
 const BACKOFF = { firstMs: 100, maxMs: 5_000 }
 
 interface Entry<Item> {
@@ -66,33 +66,34 @@ export class Batches<Item> {
     const wanted = entries.filter(({ item }) => this.#parts.isWanted(item))
     for (const entry of entries) if (!wanted.includes(entry)) entry.done(false)
     if (wanted.length === 0) return
-    const again = await this.#try(wanted)
+    const { again, oneByOne } = await this.#try(wanted)
     if (again.length === 0) return
     if (attempt >= ATTEMPTS || this.#hurry.signal.aborted) {
       for (const { done } of again) done(false)
       return
     }
     await sleep(backoffMs(attempt, BACKOFF), this.#hurry.signal)
-    if (again.length === wanted.length && attempt < TOGETHER) await this.#insist(again, attempt + 1)
-    else await Promise.all(again.map((entry) => this.#insist([entry], attempt + 1)))
+    if (oneByOne) for (const entry of again) await this.#insist([entry], attempt + 1)
+    else await this.#insist(again, attempt + 1)
   }
 
   /** Answers what is worth another attempt. */
-  async #try(entries: readonly Entry<Item>[]): Promise<readonly Entry<Item>[]> {
+  async #try(entries: readonly Entry<Item>[]): Promise<{ again: readonly Entry<Item>[]; oneByOne: boolean }> {
     this.#underWay++
     try {
       const refusals = new Map(
-        (await this.#parts.send(entries.map(({ item }) => item))).map((item) => [item.index, item]),
+        (await this.#parts.send(entries.map(({ item }) => item))).map((refusal) => [refusal.index, refusal]),
       )
-      return entries.filter(({ done }, index) => {
+      const again = entries.filter(({ done }, index) => {
         const refusal = refusals.get(index)
         if (refusal === undefined || refusal.forGood) done(refusal === undefined)
         if (refusal !== undefined) this.#parts.onProblem(new Error(`SQS refused one of a batch: ${refusal.code}`))
         return refusal !== undefined && !refusal.forGood
       })
+      return { again, oneByOne: false }
     } catch (error) {
       this.#parts.onProblem(error)
-      return entries
+      return { again: entries, oneByOne: entries.length > 1 && maybeAboutOneEntry(error) }
     } finally {
       this.#underWay--
       this.#gathering.nudge()

@@ -8,32 +8,27 @@
  * deleted before the handler has answered, and a handler answers when it knows what was committed (decisions/0023).
  */
 import type { Message } from '@aws-sdk/client-sqs'
-import { backoffMs } from '../core/backoff.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError, StoppingError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { Batches } from './batches.ts'
+import { stopOnSignals } from '../core/signals.ts'
+import { monotonicMs } from '../core/timer.ts'
 import { Crowd } from './crowd.ts'
+import { Endings } from './endings.ts'
 import { type Counts, Events, infoOf, type SqsConsumerEvents } from './events.ts'
-import { type DeadReason, type Fate, fateOf, type ReturnReason } from './fate.ts'
+import { fateOf, type ReturnReason } from './fate.ts'
 import { Groups } from './groups.ts'
 import { HeldMessage } from './held.ts'
-import { MOST_S, type Settings, type SqsConsumerOptions, settings } from './options.ts'
-import { type SqsClient, SqsQueue } from './queue.ts'
+import { type Settings, type SqsConsumerOptions, settings } from './options.ts'
+import { SqsQueue } from './queue.ts'
 import { Receiver } from './receiver.ts'
+import type { SqsClient } from './request.ts'
 import { Visibility } from './visibility.ts'
 
 /** After their signal was aborted, handlers have this long to end by themselves. */
 const STOPPED_FOR_MS = 1_000
 /** What is left to tell SQS when no handler runs any more. */
 const LAST_WORDS_MS = 10_000
-/** SQS takes no more on a message. */
-const ATTRIBUTES_AT_MOST = 10
-
-interface Return {
-  readonly held: HeldMessage
-  readonly seconds: number
-}
 
 export class SqsConsumer<Body = unknown> {
   readonly #settings: Settings
@@ -41,50 +36,42 @@ export class SqsConsumer<Body = unknown> {
   readonly #events: Events
   readonly #receiver: Receiver
   readonly #visibility: Visibility
-  readonly #groups = new Groups()
-  readonly #deletes: Batches<HeldMessage>
-  readonly #returns: Batches<Return>
+  readonly #groups: Groups
+  readonly #endings: Endings
   /** Their handlers run. */
   readonly #running = new Crowd<HeldMessage>()
   /** Received, and their turn in their group has not come. */
   #waiting = 0
-  /** Handled, or not to be, and SQS does not know yet. */
-  readonly #ending = new Crowd<HeldMessage>()
   readonly #hurry = new AbortController()
   #isStopping = false
   #run: Promise<void> | undefined
   #stopped: Promise<void> | undefined
+  #refused: { readonly error: unknown } | undefined
   #end: () => void = () => {}
 
   constructor(client: SqsClient, options: SqsConsumerOptions<Body>) {
     if (typeof client?.send !== 'function') throw new InvalidOptionError('client', 'it must be an SQSClient')
     this.#settings = settings(options)
-    const { queueUrl, waitS, visibilityS, concurrency, log } = this.#settings
-    const events = new Events(log)
+    const { queueUrl, isFifo, onGroupFailure, waitS, visibilityS, timeoutMs, concurrency, log, logsAll } =
+      this.#settings
+    const events = new Events(log, logsAll)
     const problem = (doing: string) => (error: unknown) => events.problem(doing, error)
     this.#events = events
     this.#queue = new SqsQueue(client, queueUrl)
-    this.#visibility = new Visibility(this.#queue, visibilityS * 1_000, {
+    this.#groups = new Groups(waitS * 1_000)
+    this.#visibility = new Visibility(this.#queue, visibilityS * 1_000, timeoutMs, {
       extended: (held) => events.tell('extended', infoOf(held)),
-      expired: (held) => {
-        events.tell('expired', infoOf(held))
-        events.log('warn', held, 'could not be kept invisible, and may be delivered to somebody else')
-      },
+      expired: (held) => this.#expired(held),
       problem: problem('extending visibility'),
     })
     const isMoreToCome = () => this.#running.size > 0
-    this.#deletes = new Batches({
-      send: (batch) => this.#queue.delete(batch.map(({ receipt }) => receipt)),
-      isWanted: (held) => !held.isGone && this.#visibility.isInTime(held),
+    this.#endings = new Endings({
+      settings: this.#settings,
+      queue: this.#queue,
+      visibility: this.#visibility,
+      groups: this.#groups,
+      events,
       isMoreToCome,
-      onProblem: problem('deleting'),
-    })
-    this.#returns = new Batches({
-      send: (batch) =>
-        this.#queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds }))),
-      isWanted: ({ held }) => this.#visibility.isInTime(held),
-      isMoreToCome,
-      onProblem: problem('handing back'),
     })
     this.#receiver = new Receiver({
       queue: this.#queue,
@@ -92,14 +79,24 @@ export class SqsConsumer<Body = unknown> {
       visibilityS,
       room: () => concurrency - this.#running.size - this.#waiting - this.#tooManyEnding(),
       isMoreToCome,
+      oneAtATime: () => isFifo && onGroupFailure === 'stop' && this.#groups.isAnyStopped(),
       onReceived: (messages, sentAt) => this.#received(messages, sentAt),
       onProblem: problem('receiving'),
+      onRefused: (error) => {
+        this.#refused = { error }
+        void this.stop({ grace: 0 })
+      },
     })
   }
 
   /** What has happened so far. */
   counts(): Counts {
     return { ...this.#events.counts }
+  }
+
+  /** How many messages are held: waiting for their turn, being handled, or about to be deleted. */
+  get held(): number {
+    return this.#waiting + this.#running.size + this.#endings.open.size
   }
 
   on<Name extends keyof SqsConsumerEvents>(name: Name, listener: (...event: SqsConsumerEvents[Name]) => void): this {
@@ -112,7 +109,10 @@ export class SqsConsumer<Body = unknown> {
     return this
   }
 
-  /** Consumes until it is stopped, by a signal or by stop(). A consumer runs once. */
+  /**
+   * Consumes until it is stopped, by a signal or by stop(). A consumer runs once. Rejects when the first thing that SQS says
+   * is that there is no such queue, or no right to it.
+   */
   run(): Promise<void> {
     this.#run ??= this.#consume()
     return this.#run
@@ -129,7 +129,7 @@ export class SqsConsumer<Body = unknown> {
     this.#isStopping = true
     this.#stopped ??= this.#drain(graceMs)
     await this.#stopped
-    await this.#run
+    await this.#run?.catch(() => {})
   }
 
   async #consume(): Promise<void> {
@@ -137,21 +137,16 @@ export class SqsConsumer<Body = unknown> {
     const ended = new Promise<void>((resolve) => {
       this.#end = resolve
     })
-    const { signals } = this.#settings
-    const onSignal = () => {
-      // The second does not wait, a third is Node's own business.
-      if (this.#isStopping) unhook()
-      void this.stop(this.#isStopping ? { grace: 0 } : {})
-    }
-    const unhook = () => {
-      for (const signal of signals) process.off(signal, onSignal)
-    }
-    for (const signal of signals) process.on(signal, onSignal)
+    const unhook = stopOnSignals(this.#settings.signals, {
+      isStopping: () => this.#isStopping,
+      stop: (options) => this.stop(options),
+    })
     this.#visibility.start()
     this.#receiver.more()
     await ended
     unhook()
     this.#events.tell('stopped')
+    if (this.#refused !== undefined) throw this.#refused.error
   }
 
   async #drain(graceMs: number): Promise<void> {
@@ -162,32 +157,45 @@ export class SqsConsumer<Body = unknown> {
     for (const held of this.#running) held.stop(new StoppingError())
     await this.#running.left(STOPPED_FOR_MS)
     await hungUp
-    for (const held of [...this.#running].reverse()) void this.#return(held, 'stopping', 0)
-    await this.#ending.left(LAST_WORDS_MS)
-    this.#deletes.giveUp()
-    this.#returns.giveUp()
+    for (const held of [...this.#running].reverse()) void this.#endings.return(held, 'stopping', 0)
+    await this.#endings.open.left(LAST_WORDS_MS)
+    this.#endings.giveUp()
     await this.#visibility.stop()
     this.#end()
   }
 
   async #received(messages: readonly Message[], sentAt: number): Promise<void> {
-    const received = messages.map((message) => new HeldMessage(message, sentAt))
+    const { isFifo, visibilityS, onGroupFailure } = this.#settings
+    const received = messages.map((message) => new HeldMessage(message, sentAt, visibilityS * 1_000))
     for (const held of received) {
-      this.#events.counts.received++
+      this.#events.tell('received', infoOf(held))
       if (held.receiveCount > 1) this.#events.tell('redelivered', infoOf(held))
     }
-    for (const held of await this.#visibility.hold(received)) {
-      if (this.#queue.isFifo && !this.#groups.enter(held)) this.#waiting++
+    const ours = await this.#visibility.hold(received)
+    const lost = received.filter((held) => held.isGone)
+    for (const held of ours) {
+      const mayOvertake = isFifo && onGroupFailure === 'stop' && lost.some(({ groupId }) => groupId === held.groupId)
+      if (mayOvertake) void this.#endings.return(held, 'group', 0)
+      else if (isFifo && !this.#groups.enter(held)) this.#waiting++
       else void this.#process(held)
     }
     if (this.#isStopping) this.#handBack(this.#groups.takeAll(), 'stopping')
   }
 
+  #expired(held: HeldMessage): void {
+    this.#events.tell('expired', infoOf(held))
+    this.#events.log('warn', held, 'could not be kept invisible, and may be delivered to somebody else')
+    if (this.#settings.isFifo) this.#stopGroup(held)
+    if (this.#groups.remove(held)) this.#waiting--
+    this.#receiver.more()
+  }
+
   async #process(held: HeldMessage): Promise<void> {
     const isDeleted = await this.#handle(held)
     this.#visibility.release(held)
-    if (!this.#queue.isFifo) return
-    if (!isDeleted && this.#settings.onGroupFailure === 'stop') this.#handBack(this.#groups.takeBehind(held), 'group')
+    if (!this.#settings.isFifo) return
+    if (isDeleted) this.#groups.goOn(held)
+    else this.#stopGroup(held)
     const next = this.#groups.leave(held)
     if (next === undefined) return
     this.#waiting--
@@ -198,92 +206,33 @@ export class SqsConsumer<Body = unknown> {
   async #handle(held: HeldMessage): Promise<boolean> {
     // Its time ran out while it waited for its turn; or it came in when we had already hung up.
     if (held.isGone) return false
-    if (this.#isStopping) return this.#return(held, 'stopping', 0)
+    if (this.#isStopping) return this.#endings.return(held, 'stopping', 0)
     this.#running.add(held)
+    held.startedAt = monotonicMs()
     const fate = await fateOf(held, this.#settings, this.#settings.handle)
-    this.#ending.add(held)
+    const durationMs = monotonicMs() - held.startedAt
+    this.#endings.open.add(held)
     this.#running.delete(held)
     this.#receiver.databaseIs(fate.end !== 'return' || fate.reason !== 'database')
     this.#receiver.more()
-    const isDeleted = await this.#settle(held, fate)
-    this.#ending.delete(held)
+    const isDeleted = await this.#endings.settle(held, fate, durationMs)
+    this.#endings.open.delete(held)
     this.#receiver.more()
     return isDeleted
   }
 
-  async #settle(held: HeldMessage, fate: Fate): Promise<boolean> {
-    if (fate.end === 'dead') return this.#bury(held, fate.reason, fate.error)
-    if (fate.end === 'return') {
-      const { reason, error } = fate
-      return this.#return(held, reason, fate.delayMs ?? backoffMs(held.receiveCount, this.#settings.backoff), error)
-    }
-    const deleted = await this.#delete(held)
-    const info = { ...infoOf(held), deleted }
-    if (fate.as === 'failed') {
-      this.#events.log('warn', held, 'failed, as its row says', fate.error)
-      this.#events.tell('failed', { ...info, error: fate.error })
-    } else this.#events.tell(fate.as, info)
-    return deleted
-  }
-
-  async #delete(held: HeldMessage): Promise<boolean> {
-    held.isEnding = true
-    const deleted = await this.#deletes.add(held)
-    if (!deleted) this.#events.log('warn', held, 'could not be deleted: it comes again, and is already handled')
-    return deleted
-  }
-
-  /** Visible to others after this long. Answers that it was not deleted. */
-  async #return(
-    held: HeldMessage,
-    reason: ReturnReason | DeadReason,
-    delayMs: number,
-    error?: unknown,
-  ): Promise<boolean> {
-    this.#visibility.release(held)
-    if (held.isGone) return false
-    const seconds = Math.min(Math.ceil(delayMs / 1_000), MOST_S)
-    held.isGone = true // From here on its receipt is for this one call.
-    this.#ending.add(held)
-    await this.#returns.add({ held, seconds })
-    this.#ending.delete(held)
-    const because = error === undefined ? {} : { error }
-    this.#events.log(reason === 'threw' ? 'warn' : 'info', held, `comes again in ${seconds} s: ${reason}`, error)
-    this.#events.tell('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, ...because })
-    return false
+  /** None of its group may overtake it. */
+  #stopGroup(held: HeldMessage): void {
+    if (this.#settings.onGroupFailure === 'stop') this.#handBack(this.#groups.takeBehind(held), 'group')
   }
 
   #handBack(waiting: readonly HeldMessage[], reason: ReturnReason): void {
     this.#waiting -= waiting.length
-    for (const held of waiting) void this.#return(held, reason, 0)
-  }
-
-  async #bury(held: HeldMessage, reason: DeadReason, error: unknown): Promise<boolean> {
-    const { deadLetterQueueUrl: url, backoff } = this.#settings
-    if (held.isGone) return false
-    this.#events.log('error', held, `can never be handled: ${reason}`, error)
-    if (url === undefined) return this.#return(held, reason, backoff.maxMs, error)
-    const noted = { reason: { DataType: 'String', StringValue: reason } }
-    const kept = Object.entries(held.attributes).slice(0, ATTRIBUTES_AT_MOST - Object.keys(noted).length)
-    try {
-      await this.#queue.sendDeadLetter({
-        url,
-        body: held.text,
-        attributes: { ...Object.fromEntries(kept), ...noted },
-        messageId: held.id,
-        groupId: held.groupId,
-      })
-    } catch (problem) {
-      this.#events.problem('sending a dead letter', problem)
-      return this.#return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
-    }
-    const deleted = await this.#delete(held)
-    this.#events.tell('dead', { ...infoOf(held), deleted, reason, ...(error === undefined ? {} : { error }) })
-    return deleted
+    for (const held of waiting) void this.#endings.return(held, reason, 0)
   }
 
   /** A queue that takes no deletes must not fill the memory. */
   #tooManyEnding(): number {
-    return Math.max(0, this.#ending.size - Math.max(100, this.#settings.concurrency))
+    return Math.max(0, this.#endings.open.size - Math.max(100, this.#settings.concurrency))
   }
 }

@@ -6,10 +6,6 @@ import { encodeInput } from '../core/storable.ts'
 /** Letters, digits and punctuation. */
 const LABEL = /^[!-~]{1,128}$/
 
-export function isFifo(queueUrl: string): boolean {
-  return queueUrl.endsWith('.fifo')
-}
-
 /** JSON that comes back as it went. SQS refuses U+FFFE and U+FFFF, and some of its likes all that is beyond them. */
 export function encodeBody(body: unknown, maxBytes: number): string {
   const json = encodeInput(body, { bytes: Math.min(maxBytes, 32 * 1024 * 1024) }).replaceAll(

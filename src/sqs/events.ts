@@ -12,23 +12,29 @@ export interface MessageInfo {
   readonly receiveCount: number
 }
 
-/** Whether the message is known to be deleted. If not it comes again, and is already handled. */
-type Deleted = { readonly deleted: boolean }
+interface Ended {
+  /** Whether the message is known to be deleted. If not it comes again, and is already handled. */
+  readonly deleted: boolean
+  /** How long its handler took. */
+  readonly durationMs: number
+}
 
 export interface SqsConsumerEvents {
+  received: [message: MessageInfo]
   /** Done by this delivery. */
-  handled: [message: MessageInfo & Deleted]
+  handled: [message: MessageInfo & Ended]
   /** Done by another one: a duplicate. */
-  already_handled: [message: MessageInfo & Deleted]
+  already_handled: [message: MessageInfo & Ended]
   /** It has failed, and that is recorded in its row. */
-  failed: [message: MessageInfo & Deleted & { readonly error: unknown }]
+  failed: [message: MessageInfo & Ended & { readonly error: unknown }]
   /** It can never be handled, and went to the dead letters. */
-  dead: [message: MessageInfo & Deleted & { readonly reason: DeadReason; readonly error?: unknown }]
-  /** It comes again, after this long. */
+  dead: [message: MessageInfo & Ended & { readonly reason: DeadReason; readonly error?: unknown }]
+  /** It comes again, after this long; or, where SQS could not be told, when its visibility ends. */
   returned: [
     message: MessageInfo & {
       readonly reason: ReturnReason | DeadReason
       readonly delayMs: number
+      readonly told: boolean
       readonly error?: unknown
     },
   ]
@@ -36,16 +42,16 @@ export interface SqsConsumerEvents {
   redelivered: [message: MessageInfo]
   /** Kept invisible for another timeout. */
   extended: [message: MessageInfo]
-  /** It could not be kept invisible: somebody else may have it. Its handler was aborted, and it is not deleted from here. */
+  /** It could not be kept invisible: somebody else may have it. Its signal was aborted, and it is not deleted from here. */
   expired: [message: MessageInfo]
-  /** SQS could not be reached, or refused something. */
+  /** SQS or the database could not be reached, or SQS refused something. */
   problem: [{ readonly doing: string; readonly error: unknown }]
   stopping: []
   stopped: []
 }
 
 /** How often each has happened. */
-export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopped'> | 'received', number>
+export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopped'>, number>
 
 const SAME_AGAIN_MS = 30_000
 
@@ -65,10 +71,13 @@ export class Events {
     problem: 0,
   }
   readonly #log: Log
+  readonly #hearsAll: boolean
   readonly #problems = new Map<string, number>()
 
-  constructor(log: Log) {
+  /** `hearsAll`: the log wants to know of what goes well, too. */
+  constructor(log: Log, hearsAll: boolean) {
     this.#log = log
+    this.#hearsAll = hearsAll
     Object.assign(this.emitter, {
       [EventEmitter.captureRejectionSymbol]: (error: unknown, name: string) => this.#listenerFailed(name, error),
     })
@@ -86,6 +95,7 @@ export class Events {
 
   /** About one message. Errors are not quoted: they may hold what is in the body. */
   log(level: LogEntry['level'], held: HeldMessage, what: string, error?: unknown): void {
+    if (level === 'info' && !this.#hearsAll) return
     const { messageId, rowId, receiveCount } = infoOf(held)
     const row = rowId === undefined ? '' : `, row ${rowId}`
     this.#log({
@@ -104,7 +114,7 @@ export class Events {
     const last = this.#problems.get(doing)
     if (last !== undefined && monotonicMs() - last < SAME_AGAIN_MS) return
     this.#problems.set(doing, monotonicMs())
-    this.#log({ level: 'warn', message: `trouble with SQS: ${doing}; trying again`, error })
+    this.#log({ level: 'warn', message: `trouble while ${doing}; trying again`, error })
   }
 
   #listenerFailed(name: string, error: unknown): void {

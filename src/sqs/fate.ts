@@ -3,7 +3,8 @@ import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidInputError } from '../core/errors.ts'
 import { parseInput, type Schema } from '../core/schema.ts'
 import { Fatal, RetryAfter, Snooze } from '../core/steering.ts'
-import { isOutage } from '../db/outage.ts'
+import { saysPostgres } from '../db/outage.ts'
+import { DatabaseAway } from './database-away.ts'
 import type { HeldMessage, SqsMessage } from './held.ts'
 
 /** Why a message can never be handled. Yours may be any other. */
@@ -19,6 +20,8 @@ export type DeadReason =
 /** Why a message is to come again. */
 export type ReturnReason =
   | 'row_not_found'
+  | 'row_not_ready'
+  | 'row_busy'
   | 'database'
   | 'threw'
   | 'asked'
@@ -31,7 +34,10 @@ export type ReturnReason =
  * they are. Nothing at all, or something without an outcome, means applied.
  */
 export type Answer =
-  | { readonly outcome: 'applied' | 'created' | 'already handled' | 'existing' | 'lost' | 'not found' | 'conflict' }
+  | { readonly outcome: 'applied' | 'created' | 'already handled' | 'existing' | 'lost' }
+  | { readonly outcome: 'not found' | 'not ready' | 'conflict' | 'released' }
+  /** Somebody is at it, and will see to it: no more is needed, but for the order of a FIFO queue. */
+  | { readonly outcome: 'busy' }
   | { readonly outcome: 'failed'; readonly error: unknown }
   | { readonly outcome: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
   | { readonly outcome: 'again'; readonly after?: Duration }
@@ -46,6 +52,7 @@ export type Fate =
   | { readonly end: 'return'; readonly reason: ReturnReason; readonly delayMs?: number; readonly error?: unknown }
 
 export interface Reading {
+  readonly isFifo: boolean
   readonly body: Schema | 'text' | 'json'
   readonly maxBodyBytes: number
 }
@@ -61,7 +68,7 @@ export async function fateOf(held: HeldMessage, reading: Reading, handle: Handle
     return thrown(held, error) // A schema that looks something up may do better later.
   }
   try {
-    return judge((await handle(held.with(body) as SqsMessage<never>)) as Answer | undefined)
+    return judge((await handle(held.with(body) as SqsMessage<never>)) as Answer | undefined, reading.isFifo)
   } catch (error) {
     try {
       return thrown(held, error)
@@ -89,7 +96,7 @@ async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<
   }
 }
 
-function judge(answer: Answer | undefined): Fate {
+function judge(answer: Answer | undefined, isFifo: boolean): Fate {
   switch (answer?.outcome) {
     case undefined:
     case 'applied':
@@ -99,10 +106,16 @@ function judge(answer: Answer | undefined): Fate {
     case 'existing':
     case 'lost': // The row was taken back, and recovery tells of it anew.
       return { end: 'delete', as: 'already_handled' }
+    case 'busy': // If it were deleted, the next of its group would start.
+      return isFifo ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled' }
     case 'failed':
       return { end: 'delete', as: 'failed', error: answer.error }
     case 'not found':
       return { end: 'return', reason: 'row_not_found' }
+    case 'not ready':
+      return { end: 'return', reason: 'row_not_ready' }
+    case 'released':
+      return { end: 'return', reason: 'stopping', delayMs: 0 }
     case 'conflict':
       return { end: 'dead', reason: 'key_conflict' }
     case 'dead':
@@ -125,5 +138,6 @@ function thrown(held: HeldMessage, error: unknown): Fate {
   if (error instanceof RetryAfter || error instanceof Snooze) {
     return { end: 'return', reason: 'asked', delayMs: error.delayMs, error }
   }
-  return { end: 'return', reason: isOutage(error) ? 'database' : 'threw', error }
+  if (error instanceof DatabaseAway) return { end: 'return', reason: 'database', error: error.cause }
+  return { end: 'return', reason: saysPostgres(error) ? 'database' : 'threw', error }
 }

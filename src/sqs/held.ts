@@ -48,8 +48,13 @@ export class HeldMessage {
   readonly attributes: Readonly<Record<string, MessageAttributeValue>>
   readonly groupId: string | undefined
   readonly receiveCount: number
-  /** When it was last known to be invisible for a whole timeout: counted from when that was asked for. */
-  extendedAt: number
+  readonly trace: string | undefined
+  /** When it was asked for. */
+  readonly receivedAt: number
+  /** From when on others may see it, at the earliest: counted from when the last timeout was asked for. */
+  visibleFrom: number
+  /** When its handler was called. */
+  startedAt: number | undefined
   /** It may be visible by now, or was handed back: the receipt is not used any more. */
   isGone = false
   /** Its delete is on the way. */
@@ -58,7 +63,7 @@ export class HeldMessage {
   readonly #dropped = new LazySignal()
   readonly #stopping = new LazySignal()
 
-  constructor(message: Message, sentAt: number) {
+  constructor(message: Message, sentAt: number, visibilityMs: number) {
     const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message
     if (ReceiptHandle === undefined) throw new Error('SQS gave a message without a receipt')
     this.id = MessageId ?? ''
@@ -67,7 +72,9 @@ export class HeldMessage {
     this.attributes = MessageAttributes ?? {}
     this.groupId = Attributes?.MessageGroupId
     this.receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1) || 1
-    this.extendedAt = sentAt
+    this.trace = Attributes?.AWSTraceHeader
+    this.receivedAt = sentAt
+    this.visibleFrom = sentAt + visibilityMs
   }
 
   get isStopped(): boolean {

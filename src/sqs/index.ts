@@ -17,4 +17,4 @@ export {
 } from './modes.ts'
 export type { SqsConsumerOptions } from './options.ts'
 export { SqsPublisher, type SqsPublisherOptions } from './publisher.ts'
-export type { SqsClient } from './queue.ts'
+export type { SqsClient } from './request.ts'

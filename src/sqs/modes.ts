@@ -7,8 +7,10 @@ import type { Queryable } from '../db/lane.ts'
 import type { HandledMessage, MessageSource } from '../effects/messages.ts'
 import type { Enqueued } from '../queue/enqueue.ts'
 import type { Arrows } from '../transitions/definition.ts'
-import type { RowId, StatusTable, Values } from '../transitions/status-table.ts'
-import type { WorkClaim } from '../transitions/work.ts'
+import { type FailOptions, isFinal, retryOf } from '../transitions/failure.ts'
+import type { Looked, RowId, StatusTable, Values } from '../transitions/status-table.ts'
+import type { WorkClaim, Worked } from '../transitions/work.ts'
+import { ask } from './database-away.ts'
 import type { Answer } from './fate.ts'
 import type { SqsMessage } from './held.ts'
 
@@ -44,11 +46,10 @@ export function inTwoPhases<Body, Column extends string>(
   return async (message) => {
     const rowId = id(message)
     message.rowId = String(rowId)
-    return table.work(pool, rowId, (claim) => {
-      // Not the message's own: whoever else gets the message finds the row claimed, so there is no reason to stop.
-      const signal = AbortSignal.any([claim.signal, message.stopping])
-      return effect(message, { ...claim, signal })
-    })
+    // Not the message's own signal: whoever else gets the message finds the row claimed, so there is no reason to stop.
+    const { stopping } = message
+    const work = () => table.work(pool, rowId, (claim) => effect(message, claim), { stopping })
+    return unlessBusy(table, await ask(work))
   }
 }
 
@@ -60,28 +61,46 @@ export interface OneUpdate<Body, From extends string, To extends string, Column 
   readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | undefined>
 }
 
-/** Looks whether the row is ready, runs the work, then changes the row by one UPDATE. What the work throws is recorded. */
+/**
+ * Looks whether the row is ready, runs the work, then changes the row by one UPDATE. What the work throws is recorded in the
+ * row, and what it returns and cannot be stored. Only the ready status of the table can be left that way; from any other the
+ * message comes again instead.
+ */
 export function inOneUpdate<Body, A extends Arrows, From extends keyof A & string, Column extends string>(
   table: StatusTable<A, Column>,
   pool: Queryable,
   { id, from, to, work }: OneUpdate<Body, From, A[From][number], Column>,
 ): AnsweringHandle<Body> {
+  const canRecord = table.phases?.ready === from
+  const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
+    if (!canRecord) throw error
+    const recorded = await ask(() => table.fail(pool, rowId, error, retry))
+    return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
+  }
   return async (message) => {
     const rowId = id(message)
     message.rowId = String(rowId)
-    const status = await table.status(pool, rowId)
-    if (status === undefined) return { outcome: 'not found' }
-    if (status !== from) return { outcome: 'already handled' }
+    const looked = await ask(() => table.look(pool, rowId, from))
+    if (looked.outcome !== 'ready') return unlessBusy(table, looked)
     let set: Values<Column> | undefined
     try {
       set = await work(message)
     } catch (error) {
       if (message.signal.aborted) throw error // Not the row's fault; and by now it may be somebody else's.
-      const recorded = await table.fail(pool, rowId, error)
-      return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
+      return record(rowId, error, retryOf(error))
     }
-    return table.transition(pool, rowId, from, to, set)
+    try {
+      return await ask(() => table.transition(pool, rowId, from, to, set))
+    } catch (error) {
+      if (isFinal(error)) return record(rowId, error, { retry: false }) // To do it again would end in the same.
+      throw error
+    }
   }
+}
+
+function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked): Answer {
+  const isClaimed = answer.outcome === 'already handled' && answer.status === table.phases?.claimed
+  return isClaimed ? { outcome: 'busy' } : (answer as Answer)
 }
 
 export interface MessageKey<Body> {
@@ -100,7 +119,23 @@ export function oncePerMessage<Body>(
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
   checkOptions('oncePerMessage', options, ['key'])
-  return async (message) => leasehold.oncePerMessage(source, keyOf(message, options), (tx) => work(tx, message))
+  return async (message) => {
+    let theirs: unknown
+    const noting = async (tx: ClientBase) => {
+      try {
+        return await work(tx, message)
+      } catch (error) {
+        theirs = error
+        throw error
+      }
+    }
+    try {
+      return await leasehold.oncePerMessage(source, keyOf(message, options), noting)
+    } catch (error) {
+      if (error === theirs) throw error
+      return ask(() => Promise.reject(error))
+    }
+  }
 }
 
 /** Enqueues the body as a job of this kind, once per message. The kind's `keepKey` should be the queue's retention. */
@@ -132,10 +167,15 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
     if (kind === undefined) return { outcome: 'dead', reason: 'unknown_kind' }
     const input = options.input === undefined ? message.body : options.input(message)
     try {
-      return await leasehold.enqueue(kind, input as never, {
-        idempotencyKey: keyOf(message, options),
-        ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
-      })
+      const enqueued = await ask(() =>
+        leasehold.enqueue(kind, input as never, {
+          idempotencyKey: keyOf(message, options),
+          ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
+        }),
+      )
+      // The same message, whose input was made anew and came out differently: a default of now, a random id.
+      const isSame = enqueued.outcome === 'conflict' && options.key === undefined
+      return isSame ? { outcome: 'existing' } : enqueued
     } catch (error) {
       const isBad = error instanceof InvalidInputError || error instanceof ValueNotStorableError
       if (isBad) return { outcome: 'dead', reason: 'invalid_body', error }

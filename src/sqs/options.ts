@@ -5,6 +5,7 @@ import { harmless, type Log, logToStderr } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Schema } from '../core/schema.ts'
 import type { Handle } from './fate.ts'
+import { isFifo } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
   readonly queueUrl: string
@@ -16,14 +17,16 @@ export interface SqsConsumerOptions<Body = unknown> {
   readonly concurrency?: number
   /** For how long others do not see a message; extended while it is held. Whole seconds. Default: 30s. */
   readonly visibility?: Duration
-  /** How long a receive waits for messages, at most 20s. Whole seconds. Default: 20s. */
+  /** A handler that takes longer is aborted, and its message comes again. Default: 1h. */
+  readonly timeout?: Duration
+  /** How long a receive waits for messages, from 1s to 20s. Whole seconds. Default: 20s. */
   readonly wait?: Duration
   /** How long handlers may go on after SIGTERM, before they are aborted and their messages handed back. Default: 25s. */
   readonly grace?: Duration
   /** Until a message that could not be handled is seen again: doubles with each delivery, a quarter is random. Default: 1s, 15m. */
   readonly backoff?: { readonly first?: Duration; readonly max?: Duration }
   /** Where messages go that can never be handled, with their reason. Default: they come again, until SQS itself gives up. */
-  readonly deadLetterQueueUrl?: string
+  readonly deadLetterQueueUrl?: string | undefined
   /** A longer body is not even parsed. Default: 1 MiB, which is as much as SQS takes. */
   readonly maxBodyBytes?: number
   /** FIFO: when a message was not deleted, those behind it in its group are handed back, or not. Default: stop. */
@@ -40,6 +43,7 @@ const KNOWN = [
   'body',
   'concurrency',
   'visibility',
+  'timeout',
   'wait',
   'grace',
   'backoff',
@@ -69,23 +73,24 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
   }
   if (backoff.maxMs > MOST_S * 1_000)
     throw new InvalidOptionError(`${OF}.backoff.max`, 'SQS hides nothing for longer than 12h')
+  const queueUrl = checkUrl(`${OF}.queueUrl`, options.queueUrl)
   return {
-    queueUrl: checkUrl(`${OF}.queueUrl`, options.queueUrl),
+    queueUrl,
+    isFifo: isFifo(queueUrl),
     handle: options.handle as Handle<never>,
     body: checkBody(options.body),
     concurrency: checkInteger(`${OF}.concurrency`, options.concurrency ?? 10, 1, 100_000),
     visibilityS: seconds(`${OF}.visibility`, options.visibility ?? '30s', 1, MOST_S),
-    waitS: seconds(`${OF}.wait`, options.wait ?? '20s', 0, 20),
+    timeoutMs: durationMs(`${OF}.timeout`, options.timeout ?? '1h', 1),
+    waitS: seconds(`${OF}.wait`, options.wait ?? '20s', 1, 20),
     graceMs: durationMs(`${OF}.grace`, options.grace ?? '25s'),
     backoff,
-    deadLetterQueueUrl:
-      options.deadLetterQueueUrl === undefined
-        ? undefined
-        : checkUrl(`${OF}.deadLetterQueueUrl`, options.deadLetterQueueUrl),
+    deadLetterQueueUrl: checkDeadLetters(queueUrl, options.deadLetterQueueUrl),
     maxBodyBytes: checkInteger(`${OF}.maxBodyBytes`, options.maxBodyBytes ?? 2 ** 20, 1, 2 ** 31),
     onGroupFailure,
     signals: signals as readonly NodeJS.Signals[],
     log: harmless(options.log ?? logToStderr),
+    logsAll: options.log !== undefined,
   }
 }
 
@@ -99,6 +104,16 @@ function seconds(option: string, value: Duration, from: number, to: number): num
 function checkUrl(option: string, url: string): string {
   if (typeof url === 'string' && URL.canParse(url)) return url
   throw new InvalidOptionError(option, 'it must be the URL of a queue')
+}
+
+function checkDeadLetters(queueUrl: string, url: string | undefined): string | undefined {
+  if (url === undefined) return undefined
+  const option = `${OF}.deadLetterQueueUrl`
+  if (url === queueUrl) throw new InvalidOptionError(option, 'it is the queue itself: each would come back for ever')
+  if (isFifo(queueUrl) !== isFifo(checkUrl(option, url))) {
+    throw new InvalidOptionError(option, 'of both queues only one is a FIFO queue')
+  }
+  return url
 }
 
 function checkBody(body: unknown): Schema | 'text' | 'json' {

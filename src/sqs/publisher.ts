@@ -3,24 +3,18 @@
  * twice, and this need not be clever: it sends what it is asked to, again when it does not know, and says what it could not.
  */
 import { randomUUID } from 'node:crypto'
-import {
-  type BatchResultErrorEntry,
-  SendMessageBatchCommand,
-  type SendMessageBatchCommandOutput,
-  type SQSClient,
-} from '@aws-sdk/client-sqs'
+import { SendMessageBatchCommand } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
 import { checkInteger, checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
-import { DeadlineError, InvalidOptionError, NotSentError, type Unsent } from '../core/errors.ts'
+import { InvalidOptionError, NotSentError, type Unsent } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { describeError } from '../core/storable.ts'
-import { sleep, withDeadline } from '../core/timer.ts'
-import { isThrottling, isTransient, maybeAboutOneEntry } from './answer.ts'
-import { checkLabel, encodeBody, groupOf, isFifo } from './entry.ts'
+import { sleep } from '../core/timer.ts'
+import { isTransient, maybeAboutOneEntry } from './answer.ts'
+import { checkLabel, encodeBody, groupOf } from './entry.ts'
+import { BATCH, inTime, isFifo, type Refusal, refusals, type SqsClient } from './request.ts'
 
-const ENTRIES_AT_MOST = 10
-const NOT_NAMED: BatchResultErrorEntry = { Id: '', Code: 'the answer does not name it', SenderFault: false }
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 
 export interface SqsPublisherOptions {
@@ -73,7 +67,7 @@ interface Entry {
  * one that SQS did not take at first may come after those that were in the same request.
  */
 export class SqsPublisher {
-  readonly #client: SQSClient
+  readonly #client: SqsClient
   readonly #options: SqsPublisherOptions
   readonly #isFifo: boolean
   readonly #maxBytes: number
@@ -85,7 +79,7 @@ export class SqsPublisher {
   readonly #busyGroups = new Set<string>()
   #requests = 0
 
-  constructor(client: SQSClient, options: SqsPublisherOptions) {
+  constructor(client: SqsClient, options: SqsPublisherOptions) {
     checkOptions('SqsPublisher', options, KNOWN)
     if (typeof client?.send !== 'function') throw new InvalidOptionError('client', 'it must be an SQSClient')
     for (const name of ['body', 'groupId', 'deduplicationId'] as const) {
@@ -168,7 +162,7 @@ export class SqsPublisher {
       if (taken.length > 0 && (entry.isAlone || bytes + entry.bytes > this.#maxBytes)) break
       taken.push(index)
       bytes += entry.bytes
-      if (entry.isAlone || taken.length === ENTRIES_AT_MOST) break
+      if (entry.isAlone || taken.length === BATCH) break
     }
     const batch = taken.map((index) => this.#waiting[index]!)
     for (const index of taken.reverse()) this.#waiting.splice(index, 1)
@@ -187,30 +181,25 @@ export class SqsPublisher {
     return again
   }
 
-  async #request(batch: readonly Entry[]): Promise<SendMessageBatchCommandOutput> {
+  async #request(batch: readonly Entry[]): Promise<readonly Refusal[]> {
     const Entries = batch.map(({ body, group, deduplication }, index) => ({
       Id: String(index),
       MessageBody: body,
       ...(group === undefined ? {} : { MessageGroupId: group }),
       ...(deduplication === undefined ? {} : { MessageDeduplicationId: deduplication }),
     }))
-    const abort = new AbortController()
     const command = new SendMessageBatchCommand({ QueueUrl: this.#options.queueUrl, Entries })
-    // By itself the SDK would wait for ever.
-    return withDeadline(this.#client.send(command, { abortSignal: abort.signal }), this.#timeoutMs, () => {
-      abort.abort()
-      return new DeadlineError('SendMessageBatch', this.#timeoutMs)
-    })
+    const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
+    return refusals(batch.length, await inTime('SendMessageBatch', this.#timeoutMs, ask))
   }
 
-  #afterAnswer(batch: readonly Entry[], answer: SendMessageBatchCommandOutput): Entry[] {
-    const taken = new Set(answer.Successful?.map(({ Id }) => Id))
-    const failed = new Map(answer.Failed?.map((each) => [each.Id, each]))
+  #afterAnswer(batch: readonly Entry[], refused: readonly Refusal[]): Entry[] {
+    const why = new Map(refused.map((refusal) => [refusal.index, refusal]))
     return batch.filter((entry, index) => {
-      if (taken.has(String(index))) return void entry.settle()
-      const { Code, Message, SenderFault } = failed.get(String(index)) ?? NOT_NAMED
-      const refused = SenderFault === true && !isThrottling(Code)
-      return this.#isToBeSentAgain(entry, refused, [Code, Message].filter(Boolean).join(': '))
+      const refusal = why.get(index)
+      if (refusal === undefined) return void entry.settle()
+      const { code, message, forGood } = refusal
+      return this.#isToBeSentAgain(entry, forGood, message === undefined ? code : `${code}: ${message}`)
     })
   }
 

@@ -1,42 +1,23 @@
-/** One SQS queue, and the five calls that are made to it. None of them waits for ever: the SDK itself knows no deadline. */
+/** One SQS queue, and the five requests that are made to it. */
 import { randomUUID } from 'node:crypto'
 import {
-  type BatchResultErrorEntry,
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
   type Message,
   type MessageAttributeValue,
   ReceiveMessageCommand,
   SendMessageCommand,
-  type SQSClient,
 } from '@aws-sdk/client-sqs'
-import { DeadlineError } from '../core/errors.ts'
-import { withDeadline } from '../core/timer.ts'
+import { inTime, isFifo, type Refusal, refusals, type SqsClient } from './request.ts'
 
-/** As much of an SQSClient as is used. */
-export type SqsClient = Pick<SQSClient, 'send'>
-
-/** What SQS takes in one call. */
-export const BATCH = 10
 /** An answer that takes longer is as good as lost. */
-const ANSWER_MS = 10_000
-
-/** Why one entry of a batch was refused. forGood: asking again would not help. */
-export interface Refusal {
-  readonly index: number
-  readonly code: string
-  readonly forGood: boolean
-}
-
-interface BatchAnswer {
-  readonly Successful: readonly { readonly Id?: string | undefined }[] | undefined
-  readonly Failed: readonly BatchResultErrorEntry[] | undefined
-}
+export const ANSWER_MS = 10_000
 
 export interface DeadLetter {
   readonly url: string
   readonly body: string
   readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly trace: string | undefined
   readonly messageId: string
   readonly groupId: string | undefined
 }
@@ -49,7 +30,7 @@ export class SqsQueue {
   constructor(client: SqsClient, url: string) {
     this.#client = client
     this.url = url
-    this.isFifo = url.endsWith('.fifo')
+    this.isFifo = isFifo(url)
   }
 
   /** Waits for messages, up to `waitS` seconds. */
@@ -59,7 +40,7 @@ export class SqsQueue {
       MaxNumberOfMessages: most,
       WaitTimeSeconds: waitS,
       VisibilityTimeout: visibilityS,
-      MessageSystemAttributeNames: ['ApproximateReceiveCount', 'MessageGroupId'],
+      MessageSystemAttributeNames: ['ApproximateReceiveCount', 'MessageGroupId', 'AWSTraceHeader'],
       MessageAttributeNames: ['All'],
       // When the SDK asks again after a lost reply it gets the same messages, instead of a group that is blocked.
       ...(this.isFifo ? { ReceiveRequestAttemptId: randomUUID() } : {}),
@@ -72,6 +53,7 @@ export class SqsQueue {
   async changeVisibility(
     entries: readonly { readonly receipt: string; readonly seconds: number }[],
     withinMs = ANSWER_MS,
+    signal?: AbortSignal,
   ): Promise<Refusal[]> {
     const command = new ChangeMessageVisibilityBatchCommand({
       QueueUrl: this.url,
@@ -82,7 +64,7 @@ export class SqsQueue {
       })),
     })
     const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
-    return refusals(entries.length, await inTime('changing visibility', withinMs, ask))
+    return refusals(entries.length, await inTime('changing visibility', withinMs, ask, signal))
   }
 
   /** Answers which were refused. Deleting what was deleted is no error, so it can be asked again. */
@@ -95,49 +77,17 @@ export class SqsQueue {
     return refusals(receipts.length, await inTime('deleting', ANSWER_MS, ask))
   }
 
-  async sendDeadLetter({ url, body, attributes, messageId, groupId }: DeadLetter): Promise<void> {
-    const fifo = url.endsWith('.fifo')
-      ? { MessageGroupId: groupId ?? messageId, MessageDeduplicationId: messageId }
-      : undefined
+  async sendDeadLetter({ url, body, attributes, trace, messageId, groupId }: DeadLetter): Promise<void> {
+    const fifo = isFifo(url) ? { MessageGroupId: groupId ?? messageId, MessageDeduplicationId: messageId } : undefined
     const command = new SendMessageCommand({
       QueueUrl: url,
       MessageBody: body,
       MessageAttributes: { ...attributes },
+      ...(trace === undefined
+        ? {}
+        : { MessageSystemAttributes: { AWSTraceHeader: { DataType: 'String', StringValue: trace } } }),
       ...fifo,
     })
     await inTime('sending a dead letter', ANSWER_MS, (abortSignal) => this.#client.send(command, { abortSignal }))
-  }
-}
-
-/** An entry that the answer does not mention was not done. */
-function refusals(entries: number, { Successful = [], Failed = [] }: BatchAnswer): Refusal[] {
-  const done = new Set(Successful.map(({ Id }) => Id))
-  const failed = new Map(Failed.map((entry) => [entry.Id, entry]))
-  const refused: Refusal[] = []
-  for (let index = 0; index < entries; index++) {
-    const failure = failed.get(String(index))
-    if (failure === undefined && done.has(String(index))) continue
-    refused.push({ index, code: failure?.Code ?? 'NotAnswered', forGood: failure?.SenderFault === true })
-  }
-  return refused
-}
-
-async function inTime<T>(
-  what: string,
-  ms: number,
-  ask: (abortSignal: AbortSignal) => Promise<T>,
-  signal?: AbortSignal,
-): Promise<T> {
-  const hangUp = new AbortController()
-  const onAbort = () => hangUp.abort()
-  if (signal?.aborted) onAbort()
-  signal?.addEventListener('abort', onAbort)
-  try {
-    return await withDeadline(ask(hangUp.signal), ms, () => {
-      hangUp.abort()
-      return new DeadlineError(what, ms)
-    })
-  } finally {
-    signal?.removeEventListener('abort', onAbort)
   }
 }

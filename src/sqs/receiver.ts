@@ -6,8 +6,10 @@ import { setMaxListeners } from 'node:events'
 import type { Message } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
+import { isTransient } from './answer.ts'
 import { Gathering } from './gathering.ts'
-import { BATCH, type SqsQueue } from './queue.ts'
+import type { SqsQueue } from './queue.ts'
+import { BATCH } from './request.ts'
 
 const SIDE_BY_SIDE = 16
 const BACKOFF = { firstMs: 200, maxMs: 20_000 }
@@ -20,9 +22,13 @@ export interface ReceiverParts {
   readonly room: () => number
   /** Whether there may be more room any moment. */
   readonly isMoreToCome: () => boolean
+  /** Whether messages that come with another one would have to be handed back. */
+  readonly oneAtATime: () => boolean
   /** Resolves when they take up room. */
   readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
   readonly onProblem: (error: unknown) => void
+  /** The first thing that SQS says is no: there is no such queue, or no right to it. */
+  readonly onRefused: (error: unknown) => void
 }
 
 export class Receiver {
@@ -33,6 +39,7 @@ export class Receiver {
   /** Asked for and not yet answered. */
   #asked = 0
   #wanted = 1
+  #isWelcome = false
   #failures = 0
   #outages = 0
   #resting: Promise<void> | undefined
@@ -41,7 +48,7 @@ export class Receiver {
     this.#parts = parts
     this.#gathering = new Gathering(
       () => this.#start(),
-      () => this.#room() > 0 && this.#room() < BATCH && parts.isMoreToCome(),
+      () => this.#room() > 0 && this.#room() < this.#most() && parts.isMoreToCome(),
     )
     setMaxListeners(0, this.#stop.signal) // One for each poll, and Node would warn of eleven.
   }
@@ -68,8 +75,8 @@ export class Receiver {
   #start(): void {
     while (!this.#stop.signal.aborted && this.#resting === undefined) {
       const isTrouble = this.#failures > 0 || this.#outages > 0
-      const room = Math.min(this.#room(), this.#outages > 0 ? 1 : BATCH)
-      const many = this.#open.size === 0 || (room === BATCH && this.#open.size < this.#wanted)
+      const room = Math.min(this.#room(), this.#most())
+      const many = this.#open.size === 0 || (room === this.#most() && this.#open.size < this.#wanted)
       if (room <= 0 || !many || (isTrouble && this.#open.size > 0)) return
       const asking: Promise<void> = this.#receive(room).finally(() => {
         this.#open.delete(asking)
@@ -83,19 +90,27 @@ export class Receiver {
     return this.#parts.room() - this.#asked
   }
 
+  #most(): number {
+    return this.#outages > 0 || this.#parts.oneAtATime() ? 1 : BATCH
+  }
+
   async #receive(most: number): Promise<void> {
-    const { queue, waitS, visibilityS, onReceived, onProblem } = this.#parts
+    const { queue, waitS, visibilityS, onReceived, onProblem, onRefused } = this.#parts
     this.#asked += most
     const sentAt = monotonicMs()
     try {
       const messages = await queue.receive(most, waitS, visibilityS, this.#stop.signal)
+      this.#isWelcome = true
       this.#failures = 0
-      this.#wanted = messages.length === most ? Math.min(this.#wanted + 1, SIDE_BY_SIDE) : 1
+      // AWS may answer with fewer than there are, but seldom with none.
+      if (messages.length === most) this.#wanted = Math.min(this.#wanted + 1, SIDE_BY_SIDE)
+      else this.#wanted = messages.length === 0 ? 1 : Math.max(this.#wanted - 1, 1)
       if (messages.length > 0) await onReceived(messages, sentAt)
     } catch (error) {
       if (this.#stop.signal.aborted) return
       this.#failures++
       onProblem(error)
+      if (!this.#isWelcome && !isTransient(error)) onRefused(error)
     } finally {
       this.#asked -= most
     }

@@ -7,14 +7,21 @@
  *
  * A receive that waited for long may have brought the message at its beginning or at its end, so little of the timeout is
  * certain. Then the message is extended before anything is done with it.
+ *
+ * SQS hides a message for twelve hours in all. What is left of them is asked for, and when nothing can be gained any more, the
+ * message stays ours for as long as it was granted.
  */
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import { Loop } from '../worker/loop.ts'
 import type { HeldMessage } from './held.ts'
-import { BATCH, type Refusal, type SqsQueue } from './queue.ts'
+import { MOST_S } from './options.ts'
+import { ANSWER_MS, type SqsQueue } from './queue.ts'
+import { BATCH, type Refusal } from './request.ts'
 
 const LARGEST_MARGIN_MS = 1_000
 const SIDE_BY_SIDE = 16
+const CONFIRMATIONS = 2
+const RECEIVED_LATE = 'it was received late, and could not be extended'
 
 export interface VisibilityEvents {
   extended(held: HeldMessage): void
@@ -26,16 +33,24 @@ export interface VisibilityEvents {
 export class Visibility {
   readonly #queue: SqsQueue
   readonly #timeoutMs: number
+  readonly #handlerMs: number
   readonly #events: VisibilityEvents
   readonly #held = new Set<HeldMessage>()
   readonly #loop: Loop
   readonly #alarm = new Alarm(() => this.#giveUp())
+  readonly #stopping = new AbortController()
 
-  constructor(queue: SqsQueue, timeoutMs: number, events: VisibilityEvents) {
+  /** `handlerMs`: a handler that takes longer is as good as dead. */
+  constructor(queue: SqsQueue, timeoutMs: number, handlerMs: number, events: VisibilityEvents) {
     this.#queue = queue
     this.#timeoutMs = timeoutMs
+    this.#handlerMs = handlerMs
     this.#events = events
-    this.#loop = new Loop(() => this.#tick(), events.problem, timeoutMs / 6)
+    this.#loop = new Loop(
+      () => this.#tick(),
+      (error) => this.#problem(error),
+      timeoutMs / 6,
+    )
   }
 
   start(): void {
@@ -43,6 +58,7 @@ export class Visibility {
   }
 
   async stop(): Promise<void> {
+    this.#stopping.abort()
     await this.#loop.stop()
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
@@ -72,68 +88,83 @@ export class Visibility {
   }
 
   async #tick(): Promise<number> {
+    for (const held of [...this.#held]) {
+      const isHung = held.startedAt !== undefined && monotonicMs() - held.startedAt >= this.#handlerMs
+      if (isHung) this.#expire(held, 'its handler takes too long')
+    }
     const due = [...this.#held].filter((held) => this.#isDue(held))
-    const batches: HeldMessage[][] = []
-    for (let from = 0; from < due.length; from += BATCH) batches.push(due.slice(from, from + BATCH))
     const problems: unknown[] = []
     const takeTurns = async () => {
-      for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) {
-        await this.#extend(batch).catch((error) => problems.push(error))
-      }
+      while (due.length > 0) await this.#extend(due.splice(0, BATCH)).catch((error) => problems.push(error))
     }
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, takeTurns))
     if (problems.length > 0) throw problems[0]
     return this.#held.size === 0 ? Number.POSITIVE_INFINITY : this.#timeoutMs / 6
   }
 
-  #isDue({ extendedAt }: HeldMessage): boolean {
-    return monotonicMs() - extendedAt >= this.#timeoutMs / 3
+  /** Whether another third of the timeout would be gained. */
+  #isDue(held: HeldMessage): boolean {
+    const now = monotonicMs()
+    return now + secondsFor(held, now, this.#timeoutMs) * 1_000 - held.visibleFrom >= this.#timeoutMs / 3
   }
 
+  /** What is not known to be ours afterwards is given up. */
   async #confirm(received: readonly HeldMessage[]): Promise<void> {
-    const sentAt = monotonicMs()
-    let refused = received
-    try {
-      refused = (await this.#ask(received)).map(({ index }) => received[index]!)
-    } catch (error) {
-      this.#events.problem(error)
+    let unsure = received
+    for (let attempt = 1; attempt <= CONFIRMATIONS && unsure.length > 0; attempt++) {
+      const asked = unsure
+      try {
+        const refusals = await this.#ask(asked)
+        for (const { index, forGood } of refusals) if (forGood) this.#expire(asked[index]!, RECEIVED_LATE)
+        unsure = refusals.filter(({ forGood }) => !forGood).map(({ index }) => asked[index]!)
+      } catch (error) {
+        this.#problem(error)
+      }
     }
-    for (const held of received) {
-      if (refused.includes(held)) this.#expire(held, 'it was received late, and could not be extended')
-      else held.extendedAt = sentAt
-    }
+    for (const held of unsure) this.#expire(held, RECEIVED_LATE)
   }
 
-  #ask(batch: readonly HeldMessage[]): Promise<readonly Refusal[]> {
-    const entries = batch.map(({ receipt }) => ({ receipt, seconds: this.#timeoutMs / 1_000 }))
-    return this.#queue.changeVisibility(entries, Math.max(this.#timeoutMs / 3, 500))
+  /** What is granted counts from now. Answers the others. */
+  async #ask(batch: readonly HeldMessage[]): Promise<readonly Refusal[]> {
+    const sentAt = monotonicMs()
+    const entries = batch.map((held) => ({
+      receipt: held.receipt,
+      seconds: secondsFor(held, sentAt, this.#timeoutMs),
+    }))
+    const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), ANSWER_MS)
+    const refusals = await this.#queue.changeVisibility(entries, withinMs, this.#stopping.signal)
+    const refused = new Set(refusals.map(({ index }) => index))
+    batch.forEach((held, index) => {
+      if (!refused.has(index)) held.visibleFrom = sentAt + entries[index]!.seconds * 1_000
+    })
+    return refusals
   }
 
-  async #extend(batch: readonly HeldMessage[]): Promise<void> {
-    const sentAt = monotonicMs()
+  async #extend(due: readonly HeldMessage[]): Promise<void> {
+    const batch = due.filter((held) => this.#held.has(held)) // Others were handed back or deleted meanwhile.
+    if (batch.length === 0) return
     const refusals = await this.#ask(batch)
     const refused = new Map(refusals.map((refusal) => [refusal.index, refusal]))
     batch.forEach((held, index) => {
       if (!this.#held.has(held)) return
       const refusal = refused.get(index)
-      if (refusal === undefined) {
-        held.extendedAt = sentAt
-        this.#events.extended(held)
-        // It is not in flight any more, or has been for twelve hours. Or its delete was carried out just now.
-      } else if (refusal.forGood && !held.isEnding) this.#expire(held, `SQS refused to extend it: ${refusal.code}`)
+      if (refusal === undefined) this.#events.extended(held)
+      // It is not in flight any more. Or its delete was carried out just now.
+      else if (refusal.forGood && !held.isEnding) this.#expire(held, `SQS refused to extend it: ${refusal.code}`)
     })
     const again = refusals.find(({ forGood }) => !forGood)
     if (again !== undefined) throw new Error(`SQS did not extend a message: ${again.code}`)
   }
 
-  #deadline({ extendedAt }: HeldMessage): number {
-    return extendedAt + this.#timeoutMs - Math.min(LARGEST_MARGIN_MS, this.#timeoutMs / 10)
+  #deadline({ visibleFrom }: HeldMessage): number {
+    return visibleFrom - Math.min(LARGEST_MARGIN_MS, this.#timeoutMs / 10)
   }
 
   #giveUp(): void {
     const now = monotonicMs()
     let next = Number.POSITIVE_INFINITY
     for (const held of [...this.#held]) {
+      if (!this.#held.has(held)) continue // Handed back, since one before it in its group was given up.
       const deadline = this.#deadline(held)
       if (deadline <= now) this.#expire(held, 'it could not be extended in time')
       else next = Math.min(next, deadline)
@@ -146,4 +177,15 @@ export class Visibility {
     held.expire(new Error(`Message ${held.id} may be somebody else's by now: ${why}. Drop the work.`))
     this.#events.expired(held)
   }
+
+  /** What was hung up on is no problem. */
+  #problem(error: unknown): void {
+    if (!this.#stopping.signal.aborted) this.#events.problem(error)
+  }
+}
+
+/** How long a message can be hidden from now on: as long as it is wanted, and twelve hours in all. */
+export function secondsFor({ receivedAt }: HeldMessage, now: number, wantedMs: number): number {
+  const left = MOST_S - Math.ceil((now - receivedAt) / 1_000) - 1
+  return Math.max(0, Math.min(Math.ceil(wantedMs / 1_000), left))
 }

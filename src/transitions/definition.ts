@@ -146,6 +146,11 @@ export class Definition {
     throw new InvalidOptionError(this.#of, `there is no arrow ${from} → ${to}; there are ${known.join(', ')}`)
   }
 
+  /** Whether a row of this status has yet to come to `from`: it may, by arrows and phases, and has not been there. */
+  isBefore(status: string, from: string): boolean {
+    return this.#leadsTo(status, from) && !this.#leadsTo(from, status)
+  }
+
   needPhases(): Phases {
     if (this.phases !== undefined) return this.phases
     throw new InvalidOptionError(`${this.#of}.phases`, 'they are false, so there is nothing to claim')
@@ -173,6 +178,20 @@ export class Definition {
     if (this.columns.includes(name)) return quoteName(`${this.#of}.columns`, name)
     const known = this.columns.length === 0 ? 'none is declared' : `declared are ${this.columns.join(', ')}`
     throw new InvalidOptionError(`${this.#of}.set.${name}`, `it is no column that a transition may set; ${known}`)
+  }
+
+  #leadsTo(start: string, end: string): boolean {
+    const reached = new Set([start])
+    for (const status of reached) for (const next of this.#nextOf(status)) reached.add(next)
+    return reached.has(end)
+  }
+
+  #nextOf(status: string): readonly string[] {
+    const byArrow = Object.hasOwn(this.arrows, status) ? this.arrows[status]! : []
+    if (this.phases === undefined) return byArrow
+    const { ready, claimed, done, failed } = this.phases
+    const byPhase = { [ready]: [claimed, failed], [claimed]: [done, failed, ready], [failed]: [ready] }
+    return [...byArrow, ...(byPhase[status] ?? [])]
   }
 
   #literal(option: string, status: string): string {

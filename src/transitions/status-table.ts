@@ -12,11 +12,12 @@ import type { Chore } from '../db/chore.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { asPrinted, type Queryable, type Row } from '../db/lane.ts'
 import { isPool } from '../db/transaction.ts'
-import { type Arrows, Definition, type Sendable, type StatusTableOptions } from './definition.ts'
+import { type Arrows, Definition, type Phases, type Sendable, type StatusTableOptions } from './definition.ts'
+import { type FailOptions, notBefore } from './failure.ts'
 import { type Recovery, recovery } from './recovery.ts'
 import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RELEASE, RENEW, TRANSITION } from './row.sql.ts'
 import { whatItNeeds } from './what-it-needs.ts'
-import { type WorkClaim, type Worked, workOnRow } from './work.ts'
+import { type WorkClaim, type Worked, type WorkOptions, workOnRow } from './work.ts'
 
 const ROUNDS = 10
 const MAX_ERROR_CHARS = 8_192
@@ -26,11 +27,16 @@ export type RowId = string | number | bigint
 /** As a value to set: the moment of the statement, by the database's clock. */
 export const databaseNow: unique symbol = Symbol('databaseNow')
 
-/** applied: by this call. already handled: by another one, and the row has this status now. not found: not there, or not yet. */
+/**
+ * applied: by this call. already handled: by another one, and the row has this status now. not ready: the row has a status
+ * that comes before the one it is to leave. not found: not there, or not yet.
+ */
 export type TransitionOutcome =
   | { readonly outcome: 'applied' }
-  | { readonly outcome: 'already handled'; readonly status: string }
+  | { readonly outcome: 'already handled' | 'not ready'; readonly status: string }
   | { readonly outcome: 'not found' }
+
+export type Looked = { readonly outcome: 'ready' } | Exclude<TransitionOutcome, { outcome: 'applied' }>
 
 /** lost: the row was taken back, and is somebody else's by now or will be. */
 export type ClaimOutcome =
@@ -47,11 +53,6 @@ export interface RowClaim {
 export type Claimed =
   | { readonly outcome: 'applied'; readonly claim: RowClaim }
   | Exclude<TransitionOutcome, { outcome: 'applied' }>
-
-export interface FailOptions {
-  /** False: it stays in error, for a person to look at. Default: true, while attempts last. */
-  readonly retry?: boolean
-}
 
 export type Values<Column extends string> = { readonly [C in Column]?: unknown }
 
@@ -89,10 +90,17 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return this.#apply(db, id, from, statement, [checkId(id), ...values])
   }
 
-  /** What the row is now; undefined: not there, or not yet. To look before work: only the transition itself can tell later. */
+  /** What the row is now; undefined: not there, or not yet. */
   async status(db: Queryable, id: RowId): Promise<string | undefined> {
     const [row] = await read(db, this.#definition.statement('find', FIND), [checkId(id)])
     return row?.[0] ?? undefined
+  }
+
+  /** To look before work: what a transition would answer now, or that it is ready. Only the transition itself can tell later. */
+  async look(db: Queryable, id: RowId, from: keyof A & string): Promise<Looked> {
+    const status = await this.status(db, id)
+    if (status === undefined) return { outcome: 'not found' }
+    return status === from ? { outcome: 'ready' } : this.#passedOver(status, from)
   }
 
   /**
@@ -110,7 +118,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
       const found = await this.#findClaim(db, { id, token })
       if (found === undefined) return { outcome: 'not found' }
       if (found.isOurs && found.status === claimed) return { outcome: 'applied', claim: { id: found.id, token } }
-      if (found.status !== ready) return { outcome: 'already handled', status: found.status }
+      if (found.status !== ready) return this.#passedOver(found.status, ready)
       this.#checkRound(round, id, ready)
     }
   }
@@ -135,9 +143,10 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     error: unknown,
     options: FailOptions = {},
   ): Promise<ClaimOutcome | TransitionOutcome> {
-    checkOptions('fail', options, ['retry'])
+    checkOptions('fail', options, ['retry', 'after'])
     const { ready, failed } = this.#definition.needPhases()
-    const { maxAttempts, backoff } = this.#definition
+    const { maxAttempts } = this.#definition
+    const backoff = options.after === undefined ? this.#definition.backoff : notBefore(options.after)
     const said = [lastError(error), options.retry === false ? 0 : maxAttempts, backoff.firstMs, backoff.maxMs]
     if (typeof which !== 'object') {
       return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), [checkId(which), ...said])
@@ -161,16 +170,23 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
 
   /**
    * Both phases around an effect: claims, runs it with no connection held, renews meanwhile, and commits the columns that it
-   * returns. What it throws is recorded as a failure; Fatal is not tried again. `db` must be a pool: a transaction would be
-   * open all the while.
+   * returns. What it throws is recorded as a failure; Fatal is not tried again, RetryAfter not before its time. `db` must be
+   * a pool: a transaction would be open all the while.
    */
   work(
     db: Queryable,
     id: RowId,
     effect: (claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
+    options: WorkOptions = {},
   ): Promise<Worked> {
+    checkOptions('work', options, ['stopping'])
     const { stuckAfterMs, timeoutMs } = this.#definition
-    return workOnRow(this, db, id, effect, stuckAfterMs, timeoutMs)
+    return workOnRow(this, db, id, effect, { stuckAfterMs, timeoutMs, ...options })
+  }
+
+  /** The statuses of work in two phases, if there is any. */
+  get phases(): Phases | undefined {
+    return this.#definition.phases
   }
 
   /**
@@ -205,10 +221,15 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
       if (await change(db, update, values)) return { outcome: 'applied' }
       const [row] = await read(db, this.#definition.statement('find', FIND), [id])
       if (row === undefined) return { outcome: 'not found' }
-      if (row[0] !== from) return { outcome: 'already handled', status: row[0]! }
+      if (row[0] !== from) return this.#passedOver(row[0]!, from)
       // It has come back in between, or has just been committed.
       this.#checkRound(round, id, from)
     }
+  }
+
+  /** Who asks has a message in hand: it can be dropped if the row is past this, and not if it has yet to come to it. */
+  #passedOver(status: string, from: string): Exclude<TransitionOutcome, { outcome: 'applied' | 'not found' }> {
+    return { outcome: this.#definition.isBefore(status, from) ? 'not ready' : 'already handled', status }
   }
 
   /** `already handled` would be a lie, and the message would be dropped. */

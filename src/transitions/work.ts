@@ -1,18 +1,30 @@
 /** Claim, effect, commit, with the claim kept alive in between and no connection held. */
 import { randomUUID } from 'node:crypto'
 import { backoffMs } from '../core/backoff.ts'
-import { DeadlineError, InvalidOptionError, TimedOutError } from '../core/errors.ts'
-import { Fatal } from '../core/steering.ts'
+import { DeadlineError, TimedOutError } from '../core/errors.ts'
 import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
+import { type FailOptions, isFinal, retryOf } from './failure.ts'
 import type { ClaimOutcome, RowClaim, RowId, StatusTable, TransitionOutcome, Values } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 
-/** failed: the effect threw, and that is recorded. lost: it was too slow, and its row was taken back. */
-export type Worked = TransitionOutcome | ClaimOutcome | { readonly outcome: 'failed'; readonly error: unknown }
+/**
+ * failed: the effect threw, and that is recorded. lost: it was too slow, and its row was taken back. released: it threw when
+ * it was told to stop, and the row is as if it had never been claimed.
+ */
+export type Worked =
+  | TransitionOutcome
+  | ClaimOutcome
+  | { readonly outcome: 'failed'; readonly error: unknown }
+  | { readonly outcome: 'released' }
+
+export interface WorkOptions {
+  /** Aborts the effect, too; what it throws then is nobody's fault, and spends no attempt. */
+  readonly stopping?: AbortSignal
+}
 
 /** What an effect gets. */
 export interface WorkClaim extends RowClaim {
@@ -27,8 +39,11 @@ export async function workOnRow(
   db: Queryable,
   id: RowId,
   effect: (claim: WorkClaim) => Promise<Values<string> | null | undefined>,
-  lifeMs: number,
-  timeoutMs: number,
+  {
+    stuckAfterMs: lifeMs,
+    timeoutMs,
+    stopping,
+  }: WorkOptions & { readonly stuckAfterMs: number; readonly timeoutMs: number },
 ): Promise<Worked> {
   // The token first: if the reply is lost, the claim can be asked for again.
   const token = randomUUID()
@@ -43,22 +58,27 @@ export async function workOnRow(
   const keeper = new Keeper(sentAt, lifeMs, timeoutMs, () => table.renew(db, claim))
   // The effect has happened or has not: nothing that may pass must make anybody forget which.
   const insist = <T>(record: () => Promise<T>) => patiently((_, error) => !isFinal(error) && !keeper.isOver, record)
-  const failed = async (error: unknown, retry: boolean): Promise<Worked> => {
-    const recorded = await insist(() => table.fail(db, claim, error, { retry }))
+  const failed = async (error: unknown, retry: FailOptions): Promise<Worked> => {
+    const recorded = await insist(() => table.fail(db, claim, error, retry))
     return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
   }
+  const released = async (): Promise<Worked> => {
+    const given = await insist(() => table.release(db, claim))
+    return given.outcome === 'applied' ? { outcome: 'released' } : given
+  }
+  const signal = stopping === undefined ? keeper.signal : AbortSignal.any([keeper.signal, stopping])
   try {
     let set: Values<string> | null | undefined
     try {
-      set = await effect({ ...claim, signal: keeper.signal, effectKey: (name) => table.effectKey(claim, name) })
+      set = await effect({ ...claim, signal, effectKey: (name) => table.effectKey(claim, name) })
     } catch (error) {
-      return await failed(error, !(error instanceof Fatal))
+      return stopping?.aborted ? await released() : await failed(error, retryOf(error))
     }
     try {
       return await insist(() => table.commit(db, claim, set ?? {}))
     } catch (error) {
       // What it returned can never be stored. To try again would be to do it again: a person has to look.
-      if (isFinal(error)) return await failed(error, false)
+      if (isFinal(error)) return await failed(error, { retry: false })
       throw error
     }
   } finally {
@@ -75,12 +95,6 @@ async function patiently<T>(again: (attempt: number, error: unknown) => boolean,
     }
     await sleep(backoffMs(attempt, BACKOFF))
   }
-}
-
-/** Bad data, a broken constraint, no such column: the same every time. A timeout or a full disk may pass. */
-function isFinal(error: unknown): boolean {
-  if (error instanceof InvalidOptionError || error instanceof TypeError) return true
-  return /^(22|23|42)...$/.test(String((error as { code?: unknown } | null | undefined)?.code))
 }
 
 /** Renews a claim three times in its life, and knows when it may be over. */

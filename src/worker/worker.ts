@@ -12,6 +12,7 @@ import { randomUUID } from 'node:crypto'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { SchemaError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
+import { stopOnSignals } from '../core/signals.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
@@ -142,7 +143,10 @@ export class Worker {
     const ended = new Promise<void>((resolve) => {
       this.#end = resolve
     })
-    const unhook = this.#hookSignals()
+    const unhook = stopOnSignals(this.#settings.signals, {
+      isStopping: () => this.#isStopping,
+      stop: (options) => this.stop(options),
+    })
     try {
       await this.#checkSchema()
       if (!this.#isStopping) await this.#start()
@@ -152,20 +156,6 @@ export class Worker {
       await Promise.all(this.#sessions.map((session) => session.close()))
       this.#events.tell('stopped')
     }
-  }
-
-  /** The first signal lets handlers finish, the second does not, a third is Node's own business. */
-  #hookSignals(): () => void {
-    const { signals } = this.#settings
-    const unhook = () => {
-      for (const signal of signals) process.off(signal, onSignal)
-    }
-    const onSignal = () => {
-      if (this.#isStopping) unhook()
-      void this.stop(this.#isStopping ? { grace: 0 } : {})
-    }
-    for (const signal of signals) process.on(signal, onSignal)
-    return unhook
   }
 
   /** A database that cannot be reached yet is waited for, unless a caller waits for us; one that was not migrated is not. */

@@ -190,7 +190,7 @@ test('into queues of ours: the kind by a field, one business key one job, and an
     assert.equal((await buried).reason, reason)
     const [letter] = await receive(dead, 60)
     assert.deepEqual(JSON.parse(letter!.Body!), wrong)
-    assert.equal(letter!.MessageAttributes!.reason!.StringValue, reason)
+    assert.equal(letter!.MessageAttributes!['leasehold.reason']!.StringValue, reason)
   }
   assert.equal(await count(db, 'from leasehold.jobs'), 2)
   await isEmpty(scene, url)

@@ -105,7 +105,7 @@ test('a handler that does not heed its signal loses its message, and cannot dele
   assert.ok(!sent.includes('DeleteMessageBatch'))
 })
 
-test('in two phases an aborted effect is a recorded failure, which recovery tries again', async (t) => {
+test('in two phases an effect that is told to stop gives its row back, and no attempt is spent', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
   await createSummaries(db, 1)
@@ -125,10 +125,20 @@ test('in two phases an aborted effect is a recorded failure, which recovery trie
   })
   await send(url, { id: 1 })
   await started.opened
-  const failed = next(busy, 'failed')
+  const returned = next(busy, 'returned')
   await busy.stop({ grace: 0 })
-  assert.equal((await failed).deleted, true)
+  assert.deepEqual([(await returned).reason, (await returned).delayMs], ['stopping', 0])
   const { status, attempt_count } = await summary(db, 1)
-  assert.deepEqual([status, attempt_count], ['error', 1])
+  assert.deepEqual([status, attempt_count], ['pending', 0])
+  const other = consumer<{ id: number }>({
+    queueUrl: url,
+    handle: inTwoPhases(
+      summaries,
+      db.pool,
+      ({ body }) => body.id,
+      async () => ({ result: 'done' }),
+    ),
+  })
+  assert.equal((await next(other, 'handled')).receiveCount, 2)
   await isEmpty(scene, url)
 })

@@ -223,14 +223,14 @@ test('what comes at the end of a long poll is extended before anything is done w
     asked.push(input.Entries!.length)
     return { Successful: [{ Id: '0' }], Failed: [{ Id: '1', Code: 'MessageNotInflight', SenderFault: true }] }
   })
-  const visibility = new Visibility(new SqsQueue(client, 'http://localhost/q'), 30_000, {
+  const visibility = new Visibility(new SqsQueue(client, 'http://localhost/q'), 30_000, 3_600_000, {
     extended: () => {},
     expired: ({ id }) => expired.push(id),
     problem: (error) => assert.fail(String(error)),
   })
   t.after(() => visibility.stop())
   const receivedAgo = (ms: number) =>
-    ['a', 'b'].map((id) => new HeldMessage({ MessageId: id, ReceiptHandle: id }, performance.now() - ms))
+    ['a', 'b'].map((id) => new HeldMessage({ MessageId: id, ReceiptHandle: id }, performance.now() - ms, 30_000))
   // Less than a third is certain.
   assert.deepEqual(
     (await visibility.hold(receivedAgo(20_000))).map(({ id }) => id),

@@ -1,0 +1,134 @@
+/** How a message ends: deleted, buried, or to come again. Each is told when SQS has been told. */
+import { backoffMs } from '../core/backoff.ts'
+import { monotonicMs } from '../core/timer.ts'
+import { Batches } from './batches.ts'
+import { Crowd } from './crowd.ts'
+import { sendDeadLetter } from './dead-letters.ts'
+import { type Events, infoOf } from './events.ts'
+import type { DeadReason, Fate, ReturnReason } from './fate.ts'
+import type { Groups } from './groups.ts'
+import type { HeldMessage } from './held.ts'
+import type { Settings } from './options.ts'
+import type { SqsQueue } from './queue.ts'
+import { secondsFor, type Visibility } from './visibility.ts'
+
+export interface EndingsParts {
+  readonly settings: Settings
+  readonly queue: SqsQueue
+  readonly visibility: Visibility
+  readonly groups: Groups
+  readonly events: Events
+  /** Whether others may end any moment. */
+  readonly isMoreToCome: () => boolean
+}
+
+interface Return {
+  readonly held: HeldMessage
+  readonly seconds: number
+}
+
+export class Endings {
+  readonly #parts: EndingsParts
+  readonly #deletes: Batches<HeldMessage>
+  readonly #returns: Batches<Return>
+  /** Handled, or not to be, and SQS does not know yet. */
+  readonly open = new Crowd<HeldMessage>()
+
+  constructor(parts: EndingsParts) {
+    this.#parts = parts
+    const { queue, visibility, events, isMoreToCome } = parts
+    this.#deletes = new Batches({
+      send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
+      isWanted: (held) => !held.isGone && visibility.isInTime(held),
+      isMoreToCome,
+      onProblem: (error) => events.problem('deleting', error),
+    })
+    this.#returns = new Batches({
+      send: (batch) => queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds }))),
+      isWanted: ({ held }) => visibility.isInTime(held),
+      isMoreToCome,
+      onProblem: (error) => events.problem('handing back', error),
+    })
+  }
+
+  /** What SQS does not take from now on is not tried again. */
+  giveUp(): void {
+    this.#deletes.giveUp()
+    this.#returns.giveUp()
+  }
+
+  /** Answers whether it is known to be deleted. */
+  async settle(held: HeldMessage, fate: Fate, durationMs: number): Promise<boolean> {
+    if (fate.end === 'dead') return this.#bury(held, fate.reason, durationMs, fate.error)
+    if (fate.end === 'return') {
+      const { reason, error } = fate
+      return this.return(
+        held,
+        reason,
+        fate.delayMs ?? backoffMs(held.receiveCount, this.#parts.settings.backoff),
+        error,
+      )
+    }
+    const deleted = await this.#delete(held)
+    const info = { ...infoOf(held), deleted, durationMs }
+    if (fate.as === 'failed') {
+      this.#parts.events.log('warn', held, 'failed, as its row says', fate.error)
+      this.#parts.events.tell('failed', { ...info, error: fate.error })
+    } else {
+      this.#parts.events.log('info', held, fate.as === 'handled' ? 'was handled' : 'was already handled')
+      this.#parts.events.tell(fate.as, info)
+    }
+    return deleted
+  }
+
+  async #delete(held: HeldMessage): Promise<boolean> {
+    held.isEnding = true
+    const deleted = await this.#deletes.add(held)
+    if (!deleted) this.#parts.events.log('warn', held, 'could not be deleted: it comes again, and is already handled')
+    return deleted
+  }
+
+  /** Visible to others after this long. Answers that it was not deleted. */
+  async return(
+    held: HeldMessage,
+    reason: ReturnReason | DeadReason,
+    delayMs: number,
+    error?: unknown,
+  ): Promise<boolean> {
+    this.#parts.visibility.release(held)
+    if (held.isGone) {
+      if (error !== undefined) this.#parts.events.log('warn', held, `ended too late: ${reason}`, error)
+      return false
+    }
+    const seconds = secondsFor(held, monotonicMs(), delayMs)
+    const isFirst = reason !== 'group' && reason !== 'stopping'
+    if (isFirst && this.#parts.settings.isFifo) this.#parts.groups.stop(held, seconds * 1_000)
+    held.isGone = true // From here on its receipt is for this one request.
+    this.open.add(held)
+    const told = await this.#returns.add({ held, seconds })
+    this.open.delete(held)
+    if (reason === 'database') this.#parts.events.problem('asking the database', error)
+    const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.receiveCount > 2)
+    this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `comes again in ${seconds} s: ${reason}`, error)
+    const because = error === undefined ? {} : { error }
+    this.#parts.events.tell('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
+    return false
+  }
+
+  async #bury(held: HeldMessage, reason: DeadReason, durationMs: number, error: unknown): Promise<boolean> {
+    const { deadLetterQueueUrl: url, backoff } = this.#parts.settings
+    this.#parts.events.log('error', held, `can never be handled: ${reason}`, error)
+    if (held.isGone) return false
+    if (url === undefined) return this.return(held, reason, backoff.maxMs, error)
+    try {
+      await sendDeadLetter(this.#parts.queue, url, held, reason)
+    } catch (problem) {
+      this.#parts.events.problem('sending a dead letter', problem)
+      return this.return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
+    }
+    const deleted = await this.#delete(held)
+    const because = error === undefined ? {} : { error }
+    this.#parts.events.tell('dead', { ...infoOf(held), deleted, durationMs, reason, ...because })
+    return deleted
+  }
+}

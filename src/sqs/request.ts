@@ -1,0 +1,63 @@
+/** A request to SQS and what its answer means. None waits for ever: the SDK itself knows no deadline. */
+import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs'
+import { DeadlineError } from '../core/errors.ts'
+import { withDeadline } from '../core/timer.ts'
+import { isThrottling } from './answer.ts'
+
+/** As much of an SQSClient as is used. */
+export type SqsClient = Pick<SQSClient, 'send'>
+
+/** What SQS takes in one request. */
+export const BATCH = 10
+
+export function isFifo(queueUrl: string): boolean {
+  return queueUrl.endsWith('.fifo')
+}
+
+/** Why one entry of a batch was refused. forGood: asking again would not help. */
+export interface Refusal {
+  readonly index: number
+  readonly code: string
+  readonly message?: string | undefined
+  readonly forGood: boolean
+}
+
+interface BatchAnswer {
+  readonly Successful: readonly { readonly Id?: string | undefined }[] | undefined
+  readonly Failed: readonly BatchResultErrorEntry[] | undefined
+}
+
+/** Entries are known by their index. One that the answer does not mention was not done. */
+export function refusals(entries: number, { Successful = [], Failed = [] }: BatchAnswer): Refusal[] {
+  const done = new Set(Successful.map(({ Id }) => Id))
+  const failed = new Map(Failed.map((entry) => [entry.Id, entry]))
+  const refused: Refusal[] = []
+  for (let index = 0; index < entries; index++) {
+    const failure = failed.get(String(index))
+    if (failure === undefined && done.has(String(index))) continue
+    const { Code: code = 'NotAnswered', Message: message, SenderFault } = failure ?? {}
+    refused.push({ index, code, message, forGood: SenderFault === true && !isThrottling(code) })
+  }
+  return refused
+}
+
+/** Hangs up when the time is over, or when the signal aborts. */
+export async function inTime<T>(
+  what: string,
+  ms: number,
+  ask: (abortSignal: AbortSignal) => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
+  const hangUp = new AbortController()
+  const onAbort = () => hangUp.abort()
+  if (signal?.aborted) onAbort()
+  signal?.addEventListener('abort', onAbort)
+  try {
+    return await withDeadline(ask(hangUp.signal), ms, () => {
+      hangUp.abort()
+      return new DeadlineError(what, ms)
+    })
+  } finally {
+    signal?.removeEventListener('abort', onAbort)
+  }
+}
