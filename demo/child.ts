@@ -1,7 +1,11 @@
 /** A process of a demo's own, which talks with it, and which does not end but when the demo says so. */
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+
+// Stops a process until the end of this shell's input, which comes when we say so or when we are gone: a process that is
+// stopped cannot notice the latter by itself, and would outlive us.
+const PAUSE = `trap '' INT TERM HUP; kill -STOP "$1"; echo stopped; read -r _; kill -CONT "$1"`
 
 export interface ChildOptions<FromChild> {
   readonly program: URL
@@ -18,6 +22,7 @@ export class Child<FromChild, ToChild extends object> {
   readonly closed: Promise<void>
   readonly #child: ChildProcess
   #mayEnd = false
+  #pause: ChildProcess | undefined
 
   constructor(name: string, { program, args, env, hear, onLost }: ChildOptions<FromChild>) {
     this.name = name
@@ -37,17 +42,30 @@ export class Child<FromChild, ToChild extends object> {
     })
   }
 
-  get pid(): number {
-    return this.#child.pid!
-  }
-
   send(message: ToChild): void {
     if (this.#child.connected) this.#child.send(message)
+  }
+
+  /** Like a long garbage collection or a suspended machine: it does nothing, and does not know. */
+  async pause(): Promise<void> {
+    const pid = String(this.#child.pid)
+    this.#pause = spawn('/bin/sh', ['-c', PAUSE, 'pause', pid], { stdio: ['pipe', 'pipe', 'ignore'] })
+    await once(this.#pause.stdout!, 'data')
+  }
+
+  /** It goes on as if nothing had happened. */
+  async wake(): Promise<void> {
+    const pause = this.#pause
+    this.#pause = undefined
+    if (pause === undefined) return
+    pause.stdin?.end()
+    await once(pause, 'close')
   }
 
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     this.#mayEnd = true
     this.#child.kill(signal)
+    await this.wake()
     await this.closed
   }
 }
@@ -59,15 +77,17 @@ export class Staff<
   readonly all: Worker[] = []
   #isOver = false
   readonly #make: (name: string) => Worker
+  readonly #title: string
 
-  constructor(make: (name: string) => Worker) {
+  constructor(make: (name: string) => Worker, title = 'worker') {
     this.#make = make
+    this.#title = title
   }
 
   /** Resolves when the worker runs. */
   async hire(): Promise<Worker> {
     if (this.#isOver) throw new Error('The demo is over.')
-    const worker = this.#make(`worker ${this.all.length + 1}`)
+    const worker = this.#make(`${this.#title} ${this.all.length + 1}`)
     this.all.push(worker)
     await worker.ready
     return worker

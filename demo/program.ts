@@ -1,5 +1,6 @@
 /** What every demo has in common: it ends by itself or when it is asked to, and its exit code is its verdict. */
 import { constants } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -46,6 +47,17 @@ function readFlags<Flag extends string>(flags: readonly Flag[]): Record<Flag, bo
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
+}
+
+/** Ends a demo that takes longer than this. For clearTimeout(). */
+export function alarmAfter(seconds: number, end: AbortController): NodeJS.Timeout {
+  const tooLong = new Error(`The demo was not over after ${seconds} s.`)
+  return setTimeout(() => end.abort(tooLong), seconds * 1_000)
+}
+
+/** Resolves when it is so: nothing announces what other processes do. */
+export async function until(isSo: () => boolean | Promise<boolean>, signal: AbortSignal): Promise<void> {
+  while (!(await isSo())) await sleep(50, undefined, { signal })
 }
 
 /** As the work ends, unless the signal is aborted first: then nobody waits for the work, nor for how it ends. */

@@ -4,7 +4,7 @@
 import { once } from 'node:events'
 import { startPostgres } from '../tools/postgres.ts'
 import { Crew } from './crew.ts'
-import { runProgram, UsageError, unlessAborted } from './program.ts'
+import { alarmAfter, runProgram, UsageError, unlessAborted } from './program.ts'
 import { SECONDS_AT_MOST } from './scale.ts'
 import { Screen } from './screen.ts'
 import { Shop } from './shop.ts'
@@ -22,8 +22,7 @@ async function demo(flags: { unfenced: boolean; stay: boolean }, end: AbortContr
   screen.print(openingWords(screen, mode))
   const server = await unlessAborted(startPostgres(), end.signal)
   const crew = new Crew({ url: server.url, mode, onLost: (error) => end.abort(error) })
-  const tooLong = new Error(`The demo was not over after ${SECONDS_AT_MOST} s.`)
-  const alarm = setTimeout(() => end.abort(tooLong), SECONDS_AT_MOST * 1_000)
+  const alarm = alarmAfter(SECONDS_AT_MOST, end)
   let shop: Shop | undefined
   try {
     shop = await Shop.open(server.url)

@@ -114,6 +114,11 @@ export class Screen {
   }
 }
 
+/** As in a sentence. */
+export function and(words: readonly (string | number)[]): string {
+  return words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
+}
+
 function wrap(text: string, width: number): string[] {
   const lines: string[] = []
   let line = ''

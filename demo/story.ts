@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Crew, Mode, WorkerProcess } from './crew.ts'
 import type { Claim } from './messages.ts'
 import { ALL_ORDERS, BEAT_MS, BROKEN_ORDER, CONCURRENCY, LEASE, ORDERS } from './scale.ts'
-import type { Screen } from './screen.ts'
+import { and, type Screen } from './screen.ts'
 import type { Sent, Shop } from './shop.ts'
 
 export interface Stage {
@@ -109,8 +109,4 @@ function listed(claims: readonly Claim[]): string {
 
 function workersOf(sent: readonly Sent[]): string {
   return and([...new Set(sent.map(({ worker }) => worker))].sort())
-}
-
-function and(words: readonly string[]): string {
-  return words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Crew } from '../demo/effects/crew.ts'
 import { Database } from '../demo/effects/database.ts'
-import { Llm } from '../demo/effects/llm.ts'
 import { ToyQueue } from '../demo/effects/queue.ts'
-import { ENTITIES, EVALUATIONS, FATES, OVERWRITTEN, PAID_TWICE, ROWS } from '../demo/effects/scale.ts'
-import { effectOf } from '../demo/effects/summaries.ts'
+import { ENTITIES, EVALUATIONS, FATES, idsOf, OVERWRITTEN, PAID_TWICE, ROWS } from '../demo/effects/scale.ts'
 import { billOf, findings } from '../demo/effects/verdict.ts'
+import { Llm } from '../demo/llm.ts'
+import { effectOf } from '../demo/summary.ts'
 import { callProvider } from '../tools/provider.ts'
 import { freshDatabase } from './support/database.ts'
 import { Demo } from './support/demo.ts'
@@ -85,7 +85,7 @@ test('the verdict finds what was paid for twice, overwritten, unfinished and ope
   await callProvider(llm.url, effectOf(101))
   await callProvider(llm.url, effectOf(302), 'key')
   await callProvider(llm.url, effectOf(302), 'key')
-  await database.addRows(1)
+  await database.addRows(idsOf(1))
   await database.pool.query(`update summary set status = 'completed', result = 'first' where id <> 140`)
   await database.pool.query(`update summary set result = 'second' where id = 101`)
   await database.pool.query(`

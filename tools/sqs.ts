@@ -1,5 +1,5 @@
 /** An SQS on loopback, spoken to over HTTP by the real SDK, for tests and demos. Its messages live as long as it does. */
-import { CreateQueueCommand, SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
+import { CreateQueueCommand, GetQueueAttributesCommand, SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
 import { buildApp } from 'fauxqs'
 
 export interface SqsServer {
@@ -7,8 +7,14 @@ export interface SqsServer {
   /** What the SDK needs to know. */
   readonly config: SQSClientConfig
   readonly client: SQSClient
-  /** Returns the new queue's URL. A FIFO queue's name ends in `.fifo`. */
-  createQueue(name: string, attributes?: Record<string, string>): Promise<string>
+  /** Returns the new queue's URL. A FIFO queue's name ends in `.fifo`. With `dead`, messages go there after so many deliveries. */
+  createQueue(
+    name: string,
+    attributes?: Readonly<Record<string, string>>,
+    dead?: { readonly url: string; readonly after: number },
+  ): Promise<string>
+  /** How many messages are in the queue, seen or not. */
+  depth(url: string): Promise<{ visible: number; inFlight: number }>
   stop(): Promise<void>
 }
 
@@ -20,16 +26,31 @@ export async function startSqs(): Promise<SqsServer> {
   // Its queue URLs name a host that only it knows.
   const config = { endpoint, region: 'us-east-1', credentials, useQueueUrlAsEndpoint: false }
   const client = new SQSClient(config)
+  const attributesOf = async (url: string): Promise<Partial<Record<string, string>>> => {
+    const command = new GetQueueAttributesCommand({ QueueUrl: url, AttributeNames: ['All'] })
+    return (await client.send(command)).Attributes ?? {}
+  }
   return {
     endpoint,
     config,
     client,
-    createQueue: async (name, attributes = {}) => {
+    createQueue: async (name, attributes = {}, dead) => {
       const fifo = name.endsWith('.fifo') ? { FifoQueue: 'true' } : {}
+      const redrive = dead && {
+        deadLetterTargetArn: (await attributesOf(dead.url)).QueueArn,
+        maxReceiveCount: dead.after,
+      }
       const { QueueUrl } = await client.send(
-        new CreateQueueCommand({ QueueName: name, Attributes: { ...fifo, ...attributes } }),
+        new CreateQueueCommand({
+          QueueName: name,
+          Attributes: { ...fifo, ...attributes, ...(redrive && { RedrivePolicy: JSON.stringify(redrive) }) },
+        }),
       )
       return QueueUrl!
+    },
+    depth: async (url) => {
+      const { ApproximateNumberOfMessages, ApproximateNumberOfMessagesNotVisible } = await attributesOf(url)
+      return { visible: Number(ApproximateNumberOfMessages), inFlight: Number(ApproximateNumberOfMessagesNotVisible) }
     },
     stop: async () => {
       client.destroy()

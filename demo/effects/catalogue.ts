@@ -1,6 +1,6 @@
 /** The slow service that an evaluation asks. It answers nobody before all have asked, and by then all have read. */
 import { startProvider } from '../../tools/provider.ts'
-import { Gate } from './gate.ts'
+import { Gate } from '../gate.ts'
 import { EVALUATIONS } from './scale.ts'
 
 export interface Catalogue {

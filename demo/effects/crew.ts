@@ -1,6 +1,6 @@
 /** The worker processes, seen from the demo. */
 import { Child, Staff } from '../child.ts'
-import { Gate } from './gate.ts'
+import { Gate } from '../gate.ts'
 import type { FromWorker, PoolReport, ToWorker, Way } from './messages.ts'
 
 const PROGRAM = new URL('worker.ts', import.meta.url)

@@ -6,15 +6,16 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type PostgresServer, startPostgres } from '../../tools/postgres.ts'
-import { runProgram, unlessAborted } from '../program.ts'
+import { Llm } from '../llm.ts'
+import { alarmAfter, runProgram, unlessAborted } from '../program.ts'
 import { Screen } from '../screen.ts'
+import { STUCK_AFTER } from '../summary.ts'
 import { startCatalogue } from './catalogue.ts'
 import { Crew } from './crew.ts'
 import { Database } from './database.ts'
 import { playRace } from './incident-story.ts'
-import { Llm } from './llm.ts'
 import { ToyQueue } from './queue.ts'
-import { BEAT_MS, SECONDS_AT_MOST, STUCK_AFTER, WORKERS, waysOfActs } from './scale.ts'
+import { BEAT_MS, SECONDS_AT_MOST, WORKERS, waysOfActs } from './scale.ts'
 import type { Stage } from './stage.ts'
 import { playAct } from './summary-story.ts'
 import { incidentTitle, openingWords, rows, showVerdict, summaryTitle, whatElse, whereToLook } from './words.ts'
@@ -42,8 +43,7 @@ async function demo(flags: { unguarded: boolean; stay: boolean }, end: AbortCont
     },
   })
   const queue = new ToyQueue(crew, signal)
-  const tooLong = new Error(`The demo was not over after ${SECONDS_AT_MOST} s.`)
-  const alarm = setTimeout(() => end.abort(tooLong), SECONDS_AT_MOST * 1_000)
+  const alarm = alarmAfter(SECONDS_AT_MOST, end)
   let server: PostgresServer | undefined
   let database: Database | undefined
   try {

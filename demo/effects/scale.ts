@@ -17,12 +17,8 @@ export function waysOfActs(isUnguarded: boolean): readonly Way[] {
 export const WORKERS = 3
 /** Messages under way at a time, of those to which nothing happens. */
 export const LANES = 6
-export const LLM_MS = 60
 /** After this, a message that was not acknowledged is delivered again. On SQS it is 30 s by default. */
 export const HIDDEN_MS = 1_000
-/** The default is 15m. */
-export const STUCK_AFTER = '3s'
-export const RECOVERY_EVERY_MS = 500
 
 /** Each entity is evaluated by so many at once, some in each process. */
 export const ENTITIES = 20
@@ -43,4 +39,8 @@ export function rowsOf(act: number): Record<keyof typeof FATES | 'calm', number[
   const killed = ids.splice(0, FATES.killed)
   const slow = ids.splice(0, FATES.slow)
   return { atOnce, killed, slow, calm: ids }
+}
+
+export function idsOf(act: number): number[] {
+  return Object.values(rowsOf(act)).flat()
 }

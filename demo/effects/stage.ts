@@ -1,8 +1,8 @@
+import type { Llm } from '../llm.ts'
 import type { Screen } from '../screen.ts'
 import type { Catalogue } from './catalogue.ts'
 import type { Crew } from './crew.ts'
 import type { Database } from './database.ts'
-import type { Llm } from './llm.ts'
 import type { ToyQueue } from './queue.ts'
 
 /** All that the stories need. */

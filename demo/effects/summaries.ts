@@ -1,11 +1,7 @@
 /** Three ways to handle a message that says "summarise row 7", and that may come twice, late, or to two at once. */
 import type pg from 'pg'
-import { statusTable } from '../../src/index.ts'
-import { callProvider } from '../../tools/provider.ts'
+import { askLlm, summaries } from '../summary.ts'
 import type { Way } from './messages.ts'
-import { STUCK_AFTER } from './scale.ts'
-
-export const summaries = statusTable('summary', { columns: ['result'], stuckAfter: STUCK_AFTER })
 
 export interface Tools {
   readonly pool: pg.Pool
@@ -19,21 +15,21 @@ type Handle = (id: number, tools: Tools) => Promise<string>
 export const WAYS: Readonly<Record<Way, Handle>> = {
   naive: async (id, tools) => {
     if (await isDone(id, tools)) return 'done before'
-    const result = await askLlm(id, tools)
+    const result = await askLlm(tools.llm, id)
     await tools.pool.query(`update summary set status = 'completed', result = $2 where id = $1`, [id, result])
     return 'applied'
   },
 
   'one UPDATE': async (id, tools) => {
     if (await isDone(id, tools)) return 'done before'
-    const result = await askLlm(id, tools)
+    const result = await askLlm(tools.llm, id)
     const { outcome } = await summaries.transition(tools.pool, id, 'pending', 'completed', { result })
     return outcome
   },
 
   'two phases': async (id, tools) => {
     const { outcome } = await summaries.work(tools.pool, id, async ({ effectKey }) => ({
-      result: await askLlm(id, tools, effectKey('summarise')),
+      result: await askLlm(tools.llm, id, effectKey('summarise')),
     }))
     return outcome
   },
@@ -42,15 +38,4 @@ export const WAYS: Readonly<Record<Way, Handle>> = {
 async function isDone(id: number, { pool }: Tools): Promise<boolean> {
   const { rows } = await pool.query('select status from summary where id = $1', [id])
   return rows[0].status === 'completed'
-}
-
-/** No two answers are the same, as with an LLM. */
-async function askLlm(id: number, { llm }: Tools, key?: string): Promise<string> {
-  const { number } = (await callProvider(llm, effectOf(id), key)) as { number: number }
-  return `Summary of row ${id}, in the words of call ${number}.`
-}
-
-/** What the LLM's record calls it. */
-export function effectOf(id: number): string {
-  return `summary-${id}`
 }

@@ -1,9 +1,10 @@
 /** "Called the LLM twice": the same forty messages, and the same mishaps, three times. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Gate } from '../gate.ts'
+import { LLM_MS } from '../llm.ts'
 import type { WorkerProcess } from './crew.ts'
-import { Gate } from './gate.ts'
 import type { Way } from './messages.ts'
-import { LANES, LLM_MS, ROWS, rowsOf } from './scale.ts'
+import { idsOf, LANES, ROWS, rowsOf } from './scale.ts'
 import type { Stage } from './stage.ts'
 import { overwrittenIn, refusedIn } from './verdict.ts'
 import { dollars, rows } from './words.ts'
@@ -21,7 +22,7 @@ export async function playAct(stage: Stage, act: number, way: Way): Promise<void
   screen.say(`Act ${act}, ${isLeftOut ? 'two phases left out: as in act 2.' : `${way}: ${HOW[way]}`}`, 'bold')
   queue.way = way
   if (way === 'two phases') for (const worker of crew.alive) worker.recover()
-  await database.addRows(act)
+  await database.addRows(idsOf(act))
   const { atOnce, killed, slow, calm } = rowsOf(act)
   const victim = crew.alive[1]!
   crew.setAside = victim
@@ -104,7 +105,7 @@ async function inTurn({ queue }: Stage, ids: readonly number[]): Promise<void> {
 }
 
 async function sumUp({ database, llm, screen }: Stage, act: number, way: Way): Promise<void> {
-  const { calls, billed, rowsPaidTwice } = llm.bill(act)
+  const { calls, billed, rowsPaidTwice } = llm.bill(idsOf(act))
   const overwritten = await database.count(overwrittenIn(act))
   screen.say(`The bill: ${ROWS} rows, ${calls} calls, ${billed} billed, ${dollars(billed)}.`, 'cyan')
   if (way === 'naive') {

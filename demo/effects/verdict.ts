@@ -1,7 +1,18 @@
 /** What is true at the end, when no process is left that could change it: by the tables, and by the LLM's own record. */
 import type { Finding } from '../findings.ts'
-import type { Bill } from './llm.ts'
-import { CONNECTIONS, ENTITIES, EVALUATIONS, FATES, OVERWRITTEN, PAID_TWICE, ROWS, rowsOf, WORKERS } from './scale.ts'
+import type { Bill } from '../llm.ts'
+import {
+  CONNECTIONS,
+  ENTITIES,
+  EVALUATIONS,
+  FATES,
+  idsOf,
+  OVERWRITTEN,
+  PAID_TWICE,
+  ROWS,
+  rowsOf,
+  WORKERS,
+} from './scale.ts'
 import type { Stage } from './stage.ts'
 
 export type Witnesses = Pick<Stage, 'database' | 'llm' | 'queue'>
@@ -37,7 +48,7 @@ export interface ActBill extends Bill {
 export async function billOf({ database, llm }: Pick<Witnesses, 'database' | 'llm'>, act: number): Promise<ActBill> {
   const unfinished = `select count(*) from summary where id / 100 = ${act} and (status <> 'completed' or result is null)`
   return {
-    ...llm.bill(act),
+    ...llm.bill(idsOf(act)),
     rows: await database.count(`select count(*) from summary where id / 100 = ${act}`),
     overwritten: await database.count(overwrittenIn(act)),
     unfinished: await database.count(unfinished),
@@ -47,7 +58,7 @@ export async function billOf({ database, llm }: Pick<Witnesses, 'database' | 'll
 export async function findings({ database, llm, queue }: Witnesses): Promise<Finding[]> {
   const { killed } = rowsOf(3)
   const messages = 3 * ROWS
-  const [naive, oneUpdate, twoPhases] = [llm.bill(1), llm.bill(2), llm.bill(3)]
+  const [naive, oneUpdate, twoPhases] = [llm.bill(idsOf(1)), llm.bill(idsOf(2)), llm.bill(idsOf(3))]
   const takenBack = `
     select count(*) from summary where id in (${killed.join()}) and attempt_count > 0 and status = 'completed'`
   const all: [what: string, found: number | string, expected: number][] = [

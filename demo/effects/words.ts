@@ -1,7 +1,8 @@
 /** What is said before the stories and after them. */
 import { showFindings } from '../findings.ts'
 import type { Screen } from '../screen.ts'
-import { CENTS_PER_CALL, HIDDEN_MS, ROWS, STUCK_AFTER, WORKERS, waysOfActs } from './scale.ts'
+import { STUCK_AFTER } from '../summary.ts'
+import { CENTS_PER_CALL, HIDDEN_MS, ROWS, WORKERS, waysOfActs } from './scale.ts'
 import type { Stage } from './stage.ts'
 import { type ActBill, billOf, findings } from './verdict.ts'
 

@@ -1,11 +1,10 @@
 // A worker process of this demo: `node --import tsx demo/effects/worker.ts "worker 2"`, started by crew.ts.
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { recoverUntil } from '../summary.ts'
 import { RACE_POOL, race } from './incidents.ts'
 import type { FromWorker, ToWorker, Way } from './messages.ts'
-import { RECOVERY_EVERY_MS } from './scale.ts'
-import { summaries, WAYS } from './summaries.ts'
+import { WAYS } from './summaries.ts'
 
 const [name = 'worker'] = process.argv.slice(2)
 const { LLM_URL: llm = '', CATALOGUE_URL: catalogue = '' } = process.env
@@ -25,15 +24,10 @@ async function handle(delivery: number, id: number, way: Way): Promise<void> {
   tell({ type: 'acknowledge', delivery })
 }
 
-/** Every process does this, and any of them may: two at once do not get the same row. */
-async function recover(): Promise<void> {
+function recover(): Promise<void> {
   const publish = async (ids: readonly string[]) =>
     tell({ type: 'publish', ids: ids.map(Number).sort((a, b) => a - b) })
-  const recovery = summaries.recovery({ publish, resendAfter: '10s' })
-  while (!stopping.signal.aborted) {
-    await recovery.run(pool, stopping.signal)
-    await sleep(RECOVERY_EVERY_MS, undefined, { signal: stopping.signal }).catch(() => {})
-  }
+  return recoverUntil(stopping.signal, pool, { publish, resendAfter: '10s' })
 }
 
 function tell(message: FromWorker): void {

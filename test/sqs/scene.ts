@@ -2,13 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import {
-  GetQueueAttributesCommand,
-  type Message,
-  ReceiveMessageCommand,
-  SendMessageBatchCommand,
-  SendMessageCommand,
-} from '@aws-sdk/client-sqs'
+import { type Message, ReceiveMessageCommand, SendMessageBatchCommand, SendMessageCommand } from '@aws-sdk/client-sqs'
 import { type SqsClient, SqsConsumer, type SqsConsumerEvents, type SqsConsumerOptions } from '../../src/sqs/index.ts'
 import { type SqsServer, startSqs } from '../../tools/sqs.ts'
 import { startProvider } from '../support/provider.ts'
@@ -42,12 +36,10 @@ export async function sqsScene(t: TestContext): Promise<SqsScene> {
     sqs,
     provider,
     queue: async ({ fifo = false, dead } = {}) => {
-      const redrive = dead && { deadLetterTargetArn: await arnOf(sqs, dead.url), maxReceiveCount: dead.after }
-      const attributes = {
-        ...(fifo ? { ContentBasedDeduplication: 'false' } : {}),
-        ...(redrive === undefined ? {} : { RedrivePolicy: JSON.stringify(redrive) }),
-      }
-      return sqs.createQueue(`q-${randomUUID()}${fifo ? '.fifo' : ''}`, attributes)
+      const name = `q-${randomUUID()}`
+      return fifo
+        ? sqs.createQueue(`${name}.fifo`, { ContentBasedDeduplication: 'false' }, dead)
+        : sqs.createQueue(name, {}, dead)
     },
     send: async (url, body, { group, attributes = {} } = {}) => {
       const { MessageId } = await client.send(
@@ -98,23 +90,8 @@ export async function sqsScene(t: TestContext): Promise<SqsScene> {
       )
       return Messages
     },
-    depth: async (url) => {
-      const { Attributes = {} } = await client.send(
-        new GetQueueAttributesCommand({ QueueUrl: url, AttributeNames: ['All'] }),
-      )
-      return {
-        visible: Number(Attributes.ApproximateNumberOfMessages),
-        inFlight: Number(Attributes.ApproximateNumberOfMessagesNotVisible),
-      }
-    },
+    depth: sqs.depth,
   }
-}
-
-async function arnOf({ client }: SqsServer, url: string): Promise<string> {
-  const { Attributes } = await client.send(
-    new GetQueueAttributesCommand({ QueueUrl: url, AttributeNames: ['QueueArn'] }),
-  )
-  return Attributes!.QueueArn!
 }
 
 type Told<Name extends keyof SqsConsumerEvents> = NonNullable<SqsConsumerEvents[Name][0]>

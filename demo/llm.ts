@@ -1,10 +1,12 @@
 /** An LLM that sends a bill for each call: the witness, outside the database. The plot decides when it answers. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Provider, startProvider } from '../../tools/provider.ts'
-import { LLM_MS, rowsOf } from './scale.ts'
-import { effectOf } from './summaries.ts'
+import { type Provider, startProvider } from '../tools/provider.ts'
+import { effectOf } from './summary.ts'
 
-/** What it will be paid for, of the rows of one act. */
+/** Until it answers. */
+export const LLM_MS = 60
+
+/** What it will be paid for, of some rows. */
 export interface Bill {
   readonly calls: number
   /** One that came with a key it knew was answered from memory, and is free. */
@@ -35,8 +37,7 @@ export class Llm {
     this.#holds.set(effectOf(id), until)
   }
 
-  bill(act: number): Bill {
-    const ids = Object.values(rowsOf(act)).flat()
+  bill(ids: readonly number[]): Bill {
     const { calls, happened } = this.#provider
     const billed = ids.map((id) => happened(effectOf(id)))
     return {
