@@ -1,5 +1,4 @@
 /** The table of those demos that ask an LLM for summaries, and what they all do with it. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { statusTable } from '../src/index.ts'
 import { callProvider } from '../tools/provider.ts'
@@ -7,7 +6,8 @@ import { until } from './program.ts'
 
 /** The default is 15m. */
 export const STUCK_AFTER = '3s'
-const RECOVERY_EVERY_MS = 500
+/** The default is 30s. Every process does it, and any of them may: two at once do not get the same row. */
+export const RECOVERY_EVERY_MS = 500
 
 export const summaries = statusTable('summary', { columns: ['result'], stuckAfter: STUCK_AFTER })
 
@@ -72,17 +72,4 @@ export async function askLlm(url: string, id: number, key?: string): Promise<str
 /** What the LLM's record calls it. */
 export function effectOf(id: number): string {
   return `summary-${id}`
-}
-
-/** Every process does this, and any of them may: two at once do not get the same row. */
-export async function recoverUntil(
-  stopping: AbortSignal,
-  pool: pg.Pool,
-  options: Parameters<typeof summaries.recovery>[0],
-): Promise<void> {
-  const recovery = summaries.recovery(options)
-  while (!stopping.aborted) {
-    await recovery.run(pool, stopping)
-    await sleep(RECOVERY_EVERY_MS, undefined, { signal: stopping }).catch(() => {})
-  }
 }

@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { environmentOf, startSqs } from '../tools/sqs.ts'
 import { freshDatabase } from './support/database.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -17,10 +18,10 @@ interface Example {
   readonly lines: Promise<string[]>
 }
 
-function start(t: TestContext, url: string, name: string): Example {
+function start(t: TestContext, url: string, name: string, env: NodeJS.ProcessEnv = {}): Example {
   const child = spawn(process.execPath, ['--import', 'tsx', `examples/${name}`], {
     cwd: ROOT,
-    env: { ...process.env, DATABASE_URL: url, TSX_TSCONFIG_PATH: `${ROOT}examples/tsconfig.json` },
+    env: { ...process.env, ...env, DATABASE_URL: url, TSX_TSCONFIG_PATH: `${ROOT}examples/tsconfig.json` },
   })
   t.after(() => child.kill('SIGKILL'))
   let output = ''
@@ -61,6 +62,23 @@ test('receipts: paid and enqueued in one commit, sent and completed in another',
   assert.deepEqual(await worker.lines, ['receipt sent for order 9182', 'stopped'])
   const { rows } = await pool.query('select order_id, status from receipt, leasehold.jobs')
   assert.deepEqual(rows, [{ order_id: 9182, status: 'completed' }])
+})
+
+test('sqs.ts: two rows are told of and done, and nothing is left in the queue', async (t) => {
+  const { url, pool } = await freshDatabase(t)
+  const sqs = await startSqs()
+  t.after(() => sqs.stop())
+  const queueUrl = await sqs.createQueue('summaries')
+  const example = start(t, url, 'sqs.ts', environmentOf(sqs))
+  await Promise.all(['row 1 is done', 'row 2 is done'].map((line) => example.printed(line)))
+  example.kill('SIGTERM')
+  assert.equal((await example.lines).at(-1), 'stopped')
+  const { rows } = await pool.query('select id, status, result from summary order by id')
+  assert.deepEqual(rows, [
+    { id: 1, status: 'completed', result: 'short' },
+    { id: 2, status: 'completed', result: 'short' },
+  ])
+  assert.deepEqual(await sqs.depth(queueUrl), { visible: 0, inFlight: 0 })
 })
 
 test('script.ts: enqueue, drain, and look at the result', async (t) => {

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { after, before, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import * as face from '../src/index.ts'
+import { environmentOf, startSqs } from '../tools/sqs.ts'
 import { freshDatabase } from './support/database.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -114,6 +115,11 @@ test('it brings pg, the types of pg, and nothing else of ours', async () => {
   assert.ok(!existsSync(join(project, 'package-lock.json')))
 })
 
+test('without the SDK only leasehold/sqs is missing, and it says what it misses', async () => {
+  writeFileSync(join(project, 'sqs.mjs'), `import 'leasehold/sqs'`)
+  await assert.rejects(output(project, process.execPath, 'sqs.mjs'), /Cannot find package '@aws-sdk\/client-sqs'/)
+})
+
 test('import and require give all public names', async () => {
   const names = JSON.stringify(Object.keys(face).sort())
   const print = 'console.log(JSON.stringify(Object.keys(leasehold).filter((name) => name !== "__esModule").sort()))'
@@ -132,7 +138,8 @@ test("the README's example and the others compile against the package, and the R
   rmSync(join(project, 'examples', 'tsconfig.json')) // It maps the package's name to our source.
   writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
   const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  await install(`zod@${devDependencies.zod}`)
+  const wanted = ['zod', '@aws-sdk/client-sqs'].map((name) => `${name}@${devDependencies[name]}`)
+  await install(...wanted)
   await output(project, TSC)
 
   const { url } = await freshDatabase(t)
@@ -141,6 +148,16 @@ test("the README's example and the others compile against the package, and the R
   assert.match(await ended(node('api.js')), /^job \d+ created$/m)
   assert.match(await ended(node('api.js')), /^job \d+ existing$/m)
   await runsUntilSigterm(t, node('worker.js'), 'receipt sent for order 9182')
+})
+
+test('leasehold/sqs works from the package, with the SDK that is installed beside it', async (t) => {
+  const sqs = await startSqs()
+  t.after(() => sqs.stop())
+  await sqs.createQueue('summaries')
+  const { url } = await freshDatabase(t)
+  const program = join('out', 'examples', 'sqs.js')
+  const example = run(project, process.execPath, [program], { DATABASE_URL: url, ...environmentOf(sqs) })
+  await runsUntilSigterm(t, example, 'row 2 is done')
 })
 
 async function runsUntilSigterm(t: TestContext, worker: ChildProcess, line: string): Promise<void> {

@@ -18,6 +18,17 @@ export interface SqsServer {
   stop(): Promise<void>
 }
 
+/** For a program that takes its SQS from the environment, as examples/sqs.ts does. */
+export function environmentOf({ endpoint }: SqsServer): Record<string, string> {
+  return {
+    SQS_ENDPOINT: endpoint,
+    AWS_REGION: 'us-east-1',
+    AWS_ACCESS_KEY_ID: 'local',
+    AWS_SECRET_ACCESS_KEY: 'local',
+    AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+  }
+}
+
 export async function startSqs(): Promise<SqsServer> {
   // Its own start function would listen on every interface.
   const app = buildApp({ logger: false })

@@ -1,7 +1,8 @@
 // A worker process of this demo: `node --import tsx demo/effects/worker.ts "worker 2"`, started by crew.ts.
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { recoverUntil } from '../summary.ts'
+import { RECOVERY_EVERY_MS, summaries } from '../summary.ts'
 import { RACE_POOL, race } from './incidents.ts'
 import type { FromWorker, ToWorker, Way } from './messages.ts'
 import { WAYS } from './summaries.ts'
@@ -24,10 +25,14 @@ async function handle(delivery: number, id: number, way: Way): Promise<void> {
   tell({ type: 'acknowledge', delivery })
 }
 
-function recover(): Promise<void> {
+async function recover(): Promise<void> {
   const publish = async (ids: readonly string[]) =>
     tell({ type: 'publish', ids: ids.map(Number).sort((a, b) => a - b) })
-  return recoverUntil(stopping.signal, pool, { publish, resendAfter: '10s' })
+  const recovery = summaries.recovery({ publish, resendAfter: '10s' })
+  while (!stopping.signal.aborted) {
+    await recovery.run(pool, stopping.signal)
+    await sleep(RECOVERY_EVERY_MS, undefined, { signal: stopping.signal }).catch(() => {})
+  }
 }
 
 function tell(message: FromWorker): void {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { SQSClient } from '@aws-sdk/client-sqs'
 import pg from 'pg'
 import { SqsConsumer, SqsPublisher } from '../../src/sqs/index.ts'
-import { askLlm, recoverUntil } from '../summary.ts'
+import { askLlm, RECOVERY_EVERY_MS, summaries } from '../summary.ts'
 import { type Body, body, guarded, unguarded } from './handlers.ts'
 import type { FromConsumer, Orders } from './messages.ts'
 import { CONCURRENCY, RESEND_AFTER, VISIBILITY } from './scale.ts'
@@ -21,6 +21,8 @@ const ask = (id: number, key?: string) => {
   tell({ type: 'asking', id })
   return askLlm(llm, id, key)
 }
+const publisher = new SqsPublisher(client, { queueUrl, body: (id) => ({ id: Number(id) }) })
+const publish = (ids: readonly string[]) => publisher.publish(ids)
 const consumer = new SqsConsumer<Body>(client, {
   queueUrl,
   deadLetterQueueUrl,
@@ -29,6 +31,8 @@ const consumer = new SqsConsumer<Body>(client, {
   visibility: VISIBILITY,
   wait: '1s',
   signals: ['SIGTERM'],
+  chores: [summaries.recovery({ publish, resendAfter: RESEND_AFTER, every: RECOVERY_EVERY_MS })],
+  pool,
   handle: isUnguarded ? unguarded(pool, ask) : guarded(pool, ask),
 })
 for (const outcome of ['handled', 'already_handled', 'failed', 'dead', 'returned'] as const) {
@@ -38,12 +42,8 @@ for (const outcome of ['handled', 'already_handled', 'failed', 'dead', 'returned
   })
 }
 
-const publisher = new SqsPublisher(client, { queueUrl, body: (id) => ({ id: Number(id) }) })
-const publish = (ids: readonly string[]) => publisher.publish(ids)
-const stopping = new AbortController()
-process.on('SIGTERM', () => stopping.abort())
 tell({ type: 'ready' })
-await Promise.all([consumer.run(), recoverUntil(stopping.signal, pool, { publish, resendAfter: RESEND_AFTER })])
+await consumer.run()
 client.destroy()
 await pool.end()
 process.disconnect?.()

@@ -1,5 +1,7 @@
 import type { Pool } from 'pg'
-import type { Duration } from '../core/duration.ts'
+import { checkText } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
+import { InvalidOptionError } from '../core/errors.ts'
 
 /** Something to be done every so often, by one worker of all. It must be safe to do twice. */
 export interface Chore {
@@ -7,4 +9,16 @@ export interface Chore {
   readonly every: Duration
   /** Answers what it did, for the log and for the `chore` event. */
   run(pool: Pool, signal?: AbortSignal): Promise<Readonly<Record<string, number>>>
+}
+
+export function checkChores(option: string, chores: readonly Chore[]): readonly Chore[] {
+  if (!Array.isArray(chores)) throw new InvalidOptionError(option, 'it must be a list')
+  const names = chores.map((chore, index) => {
+    if (typeof chore?.run !== 'function') throw new InvalidOptionError(`${option}[${index}]`, 'it has no run()')
+    durationMs(`${option}[${index}].every`, chore.every, 100)
+    return checkText(`${option}[${index}].name`, chore.name, 200)
+  })
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  if (twice === undefined) return chores
+  throw new InvalidOptionError(option, `there are two of the name ${twice}`)
 }

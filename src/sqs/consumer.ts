@@ -13,6 +13,7 @@ import { InvalidOptionError, StoppingError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { stopOnSignals } from '../core/signals.ts'
 import { monotonicMs } from '../core/timer.ts'
+import { Chores } from './chores.ts'
 import { Crowd } from './crowd.ts'
 import { Endings } from './endings.ts'
 import { type Counts, Events, infoOf, type SqsConsumerEvents } from './events.ts'
@@ -38,6 +39,7 @@ export class SqsConsumer<Body = unknown> {
   readonly #visibility: Visibility
   readonly #groups: Groups
   readonly #endings: Endings
+  readonly #chores: Chores
   /** Their handlers run. */
   readonly #running = new Crowd<HeldMessage>()
   /** Received, and their turn in their group has not come. */
@@ -73,6 +75,7 @@ export class SqsConsumer<Body = unknown> {
       events,
       isMoreToCome,
     })
+    this.#chores = new Chores(this.#settings.chores, this.#settings.pool!, events)
     this.#receiver = new Receiver({
       queue: this.#queue,
       waitS,
@@ -142,6 +145,7 @@ export class SqsConsumer<Body = unknown> {
       stop: (options) => this.stop(options),
     })
     this.#visibility.start()
+    this.#chores.start()
     this.#receiver.more()
     await ended
     unhook()
@@ -151,7 +155,7 @@ export class SqsConsumer<Body = unknown> {
 
   async #drain(graceMs: number): Promise<void> {
     this.#events.tell('stopping')
-    const hungUp = this.#receiver.stop()
+    const hungUp = Promise.all([this.#receiver.stop(), this.#chores.stop()])
     this.#handBack(this.#groups.takeAll(), 'stopping')
     await this.#running.left(graceMs, this.#hurry.signal)
     for (const held of this.#running) held.stop(new StoppingError())

@@ -44,6 +44,8 @@ export interface SqsConsumerEvents {
   extended: [message: MessageInfo]
   /** It could not be kept invisible: somebody else may have it. Its signal was aborted, and it is not deleted from here. */
   expired: [message: MessageInfo]
+  /** One was done, and what it did. */
+  chore: [{ readonly name: string; readonly did: Readonly<Record<string, number>> }]
   /** SQS or the database could not be reached, or SQS refused something. */
   problem: [{ readonly doing: string; readonly error: unknown }]
   stopping: []
@@ -68,6 +70,7 @@ export class Events {
     redelivered: 0,
     extended: 0,
     expired: 0,
+    chore: 0,
     problem: 0,
   }
   readonly #log: Log

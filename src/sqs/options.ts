@@ -1,9 +1,12 @@
+import type { Pool } from 'pg'
 import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { harmless, type Log, logToStderr } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Schema } from '../core/schema.ts'
+import { type Chore, checkChores } from '../db/chore.ts'
+import { isPool } from '../db/transaction.ts'
 import type { Handle } from './fate.ts'
 import { isFifo } from './request.ts'
 
@@ -31,6 +34,10 @@ export interface SqsConsumerOptions<Body = unknown> {
   readonly maxBodyBytes?: number
   /** FIFO: when a message was not deleted, those behind it in its group are handed back, or not. Default: stop. */
   readonly onGroupFailure?: 'stop' | 'skip'
+  /** Done beside it by every consumer, such as the table's recovery. They need a pool. */
+  readonly chores?: readonly Chore[]
+  /** For chores. */
+  readonly pool?: Pool
   /** Which signals make it stop. Default: SIGTERM and SIGINT. */
   readonly signals?: readonly NodeJS.Signals[]
   /** Default: warnings and errors to stderr. */
@@ -50,6 +57,8 @@ const KNOWN = [
   'deadLetterQueueUrl',
   'maxBodyBytes',
   'onGroupFailure',
+  'chores',
+  'pool',
   'signals',
   'log',
 ]
@@ -73,6 +82,10 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
   }
   if (backoff.maxMs > MOST_S * 1_000)
     throw new InvalidOptionError(`${OF}.backoff.max`, 'SQS hides nothing for longer than 12h')
+  const chores = checkChores(`${OF}.chores`, options.chores ?? [])
+  if (chores.length > 0 && (options.pool === undefined || !isPool(options.pool))) {
+    throw new InvalidOptionError(`${OF}.pool`, 'chores need one: a pg.Pool')
+  }
   const queueUrl = checkUrl(`${OF}.queueUrl`, options.queueUrl)
   return {
     queueUrl,
@@ -88,6 +101,8 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     deadLetterQueueUrl: checkDeadLetters(queueUrl, options.deadLetterQueueUrl),
     maxBodyBytes: checkInteger(`${OF}.maxBodyBytes`, options.maxBodyBytes ?? 2 ** 20, 1, 2 ** 31),
     onGroupFailure,
+    chores,
+    pool: options.pool,
     signals: signals as readonly NodeJS.Signals[],
     log: harmless(options.log ?? logToStderr),
     logsAll: options.log !== undefined,

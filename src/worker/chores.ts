@@ -3,9 +3,8 @@
  * housekeeper and not in it, since they may wait for somebody else's network, and a sweep must not.
  */
 import type { Pool } from 'pg'
-import { checkText } from '../core/check.ts'
 import { durationMs } from '../core/duration.ts'
-import { DeadlineError, InvalidOptionError, TimedOutError } from '../core/errors.ts'
+import { DeadlineError, TimedOutError } from '../core/errors.ts'
 import { monotonicMs, withDeadline } from '../core/timer.ts'
 import type { Chore } from '../db/chore.ts'
 import type { Lane } from '../db/lane.ts'
@@ -112,16 +111,4 @@ export class Chores {
 /** A name of its own beside ours. */
 function dutyOf({ name }: Chore): string {
   return `chore: ${name}`
-}
-
-export function checkChores(chores: readonly Chore[]): readonly Chore[] {
-  if (!Array.isArray(chores)) throw new InvalidOptionError('worker.chores', 'it must be a list')
-  const names = chores.map((chore, index) => {
-    if (typeof chore?.run !== 'function') throw new InvalidOptionError(`worker.chores[${index}]`, 'it has no run()')
-    durationMs(`worker.chores[${index}].every`, chore.every, 100)
-    return checkText(`worker.chores[${index}].name`, chore.name, 200)
-  })
-  const twice = names.find((name, index) => names.indexOf(name) !== index)
-  if (twice === undefined) return chores
-  throw new InvalidOptionError('worker.chores', `there are two of the name ${twice}`)
 }

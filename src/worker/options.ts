@@ -3,8 +3,7 @@ import { checkInteger, checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import type { Chore } from '../db/chore.ts'
-import { checkChores } from './chores.ts'
+import { type Chore, checkChores } from '../db/chore.ts'
 
 export interface WorkerOptions {
   /** Handlers that run at a time. Default: 10. */
@@ -71,7 +70,7 @@ export function workerSettings(options: WorkerOptions = {}, stays: boolean): Wor
   checkOptions('worker', options, KNOWN)
   const signals = options.signals ?? (stays ? ['SIGTERM', 'SIGINT'] : [])
   if (!Array.isArray(signals)) throw new InvalidOptionError('worker.signals', "it must be a list such as ['SIGTERM']")
-  const chores = checkChores(options.chores ?? [])
+  const chores = checkChores('worker.chores', options.chores ?? [])
   if (!stays && chores.length > 0) {
     throw new InvalidOptionError(
       'worker.chores',

@@ -24,6 +24,8 @@ test('options that cannot be used are refused at once, by name', () => {
     [{ maxBodyBytes: -1 }, 'SqsConsumer.maxBodyBytes'],
     [{ onGroupFailure: 'halt' }, 'SqsConsumer.onGroupFailure'],
     [{ signals: 'SIGTERM' }, 'SqsConsumer.signals'],
+    [{ chores: [{ name: 'a', every: '1s', run: async () => ({}) }] }, 'SqsConsumer.pool'],
+    [{ chores: [{ name: 'a', every: '1s' }] }, 'SqsConsumer.chores[0]'],
   ] as const) {
     const make = () => new SqsConsumer(client, { ...GOOD, ...options } as unknown as SqsConsumerOptions)
     assert.throws(make, { code: 'INVALID_OPTION', option })

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { statusTable } from '../../src/index.ts'
+import { inTwoPhases, SqsPublisher } from '../../src/sqs/index.ts'
+import { createSummaries } from '../transitions/summaries.ts'
+import { gate, isEmpty, next, sqsScene } from './scene.ts'
+
+test('a row of which nobody was told: the recovery beside the consumer sends its message', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, sqs, queue, consumer } = scene
+  await createSummaries(db, 1)
+  await db.pool.query(`update summary set sent_at = now() - interval '1 hour'`)
+  const url = await queue()
+  const publisher = new SqsPublisher(sqs.client, { queueUrl: url, body: (id) => ({ id: Number(id) }) })
+  const summaries = statusTable('summary', { columns: ['result'] })
+  const busy = consumer<{ id: number }>({
+    queueUrl: url,
+    handle: inTwoPhases(
+      summaries,
+      db.pool,
+      ({ body }) => body.id,
+      async () => ({ result: 'done' }),
+    ),
+    chores: [summaries.recovery({ publish: (ids) => publisher.publish(ids), every: '100ms' })],
+    pool: db.pool,
+  })
+  const [done, { rowId }] = await Promise.all([next(busy, 'chore'), next(busy, 'handled')])
+  assert.deepEqual(done, {
+    name: 'recovery of summary',
+    did: { takenBack: 0, givenUp: 0, redriven: 0, resent: 1 },
+  })
+  assert.equal(rowId, '1')
+  await isEmpty(scene, url)
+})
+
+test('a chore that throws is a problem and done again, and one that is at it is told when the consumer stops', async (t) => {
+  const scene = await sqsScene(t)
+  const started = gate()
+  let runs = 0
+  let wasTold = false
+  const busy = scene.consumer({
+    queueUrl: await scene.queue(),
+    handle: () => {},
+    pool: scene.db.pool,
+    chores: [
+      {
+        name: 'sweeping',
+        every: '100ms',
+        run: (_, signal) => {
+          if (++runs === 1) throw new Error('no broom')
+          started.open()
+          return new Promise((resolve) => {
+            signal!.addEventListener('abort', () => {
+              wasTold = true
+              resolve({})
+            })
+          })
+        },
+      },
+    ],
+  })
+  const { doing } = await next(busy, 'problem')
+  await started.opened
+  await busy.stop()
+  assert.deepEqual([doing, runs, wasTold], ['sweeping', 2, true])
+})
