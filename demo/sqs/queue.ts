@@ -58,7 +58,7 @@ export class Queue {
     )
     return Messages.map(({ Body, MessageAttributes }) => ({
       body: Body,
-      reason: MessageAttributes?.reason?.StringValue,
+      reason: MessageAttributes?.['leasehold.reason']?.StringValue,
     }))
   }
 }
