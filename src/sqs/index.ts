@@ -16,5 +16,5 @@ export {
   oncePerMessage,
 } from './modes.ts'
 export type { SqsConsumerOptions } from './options.ts'
-export { SqsPublisher, type SqsPublisherOptions } from './publisher.ts'
+export { type PublisherCounts, SqsPublisher, type SqsPublisherOptions } from './publisher.ts'
 export type { SqsClient } from './request.ts'

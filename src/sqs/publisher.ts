@@ -39,6 +39,8 @@ export interface SqsPublisherOptions {
   readonly timeout?: Duration
 }
 
+export type PublisherCounts = Readonly<Record<'sent' | 'sentAgain' | 'notSent', number>>
+
 const KNOWN = ['queueUrl', 'body', 'groupId', 'deduplicationId', 'maxBytes', 'concurrency', 'attempts', 'timeout']
 
 interface Entry {
@@ -77,6 +79,7 @@ export class SqsPublisher {
   readonly #waiting: Entry[] = []
   /** FIFO groups with a message under way: the next one would overtake it. */
   readonly #busyGroups = new Set<string>()
+  readonly #counts = { sent: 0, sentAgain: 0, notSent: 0 }
   #requests = 0
 
   constructor(client: SqsClient, options: SqsPublisherOptions) {
@@ -110,7 +113,14 @@ export class SqsPublisher {
     const settled = [...new Set(ids)].map((id) => this.#accept(id))
     this.#sendMore()
     const unsent = (await Promise.all(settled)).filter((each) => each !== undefined)
+    this.#counts.sent += settled.length - unsent.length
+    this.#counts.notSent += unsent.length
     if (unsent.length > 0) throw new NotSentError(this.#options.queueUrl, unsent)
+  }
+
+  /** Messages so far. sentAgain: attempts after the first. */
+  counts(): PublisherCounts {
+    return { ...this.#counts }
   }
 
   #accept(id: string): Promise<Unsent | undefined> {
@@ -216,7 +226,10 @@ export class SqsPublisher {
   }
 
   #isToBeSentAgain(entry: Entry, refused: boolean, reason: string): boolean {
-    if (!refused && entry.attempts < this.#attempts) return true
+    if (!refused && entry.attempts < this.#attempts) {
+      this.#counts.sentAgain++
+      return true
+    }
     entry.settle({ id: entry.id, refused, reason })
     return false
   }

@@ -64,16 +64,20 @@ test('the entries of a batch that failed are sent again, the others are not', as
   const { publisher, proxy, drainIds } = await scene(t)
   const entries = (entry: string) => /row-[357]\b/.test(entry)
   void proxy.fault({ fault: 'fail part', times: 3, entries })
-  await publisher().publish(ids(10))
+  const sender = publisher()
+  await sender.publish(ids(10))
   assert.deepEqual((await drainIds()).sort(), ids(10))
   assert.equal(proxy.requests.get('SendMessageBatch'), 4)
+  assert.deepEqual(sender.counts(), { sent: 10, sentAgain: 9, notSent: 0 })
 })
 
 test("the sender's faults are reported with their ids at once, and all others are sent", async (t) => {
   const { publisher, proxy, drainIds } = await scene(t)
   const entries = (entry: string) => /row-(3|17)\b/.test(entry)
   void proxy.fault({ fault: 'fail part', times: 9, entries, code: 'InvalidMessageContents', senderFault: true })
-  const { unsent, message } = await notSent(publisher().publish(ids(20)))
+  const sender = publisher()
+  const { unsent, message } = await notSent(sender.publish(ids(20)))
+  assert.deepEqual(sender.counts(), { sent: 18, sentAgain: 0, notSent: 2 })
   assert.deepEqual(
     unsent.map(({ id, refused }) => [id, refused]),
     [
