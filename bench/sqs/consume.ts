@@ -8,6 +8,8 @@ const { contender, messages, warmUp, waitMs, connections, ...orders } = JSON.par
 const pool = new pg.Pool({ connectionString: orders.database, max: connections })
 const [least, most] = waitMs
 
+const COMPLETE = `update task set status = 'completed' where id = $1 and status = 'pending'`
+
 let requests = 0
 let deleted = 0
 let began = now()
@@ -17,9 +19,9 @@ const last = new Promise<Taken>((resolve) => {
 })
 const stop = await start(contender, {
   ...orders,
-  pool,
-  wait: async (id) => {
+  complete: async (id) => {
     if (most > 0) await setTimeout(least + ((id * 7919) % (most - least + 1)))
+    await pool.query({ name: 'complete', text: COMPLETE, values: [id] })
   },
   onRequest: () => {
     requests++

@@ -4,7 +4,6 @@
  */
 import { createRequire } from 'node:module'
 import type { Message, SQSClientConfig } from '@aws-sdk/client-sqs'
-import type pg from 'pg'
 import type { ContenderName } from './names.ts'
 
 /** SQS gives no more at a time. */
@@ -14,9 +13,9 @@ const VISIBILITY_S = 30
 export interface Work {
   readonly sqs: SQSClientConfig
   readonly queueUrl: string
-  readonly pool: pg.Pool
   readonly concurrency: number
-  readonly wait: (id: number) => Promise<void>
+  /** What a handler does about a row. */
+  readonly complete: (id: number) => Promise<void>
   readonly onRequest: () => void
   /** Once for each message that is known to be deleted. */
   readonly onDeleted: () => void
@@ -27,20 +26,15 @@ export function start(name: ContenderName, work: Work): Promise<() => Promise<un
   return name === 'leasehold' ? leasehold(work) : sqsConsumer(work, name === 'sqs-consumer, by batches')
 }
 
-async function leasehold({ queueUrl, pool, concurrency, wait, onDeleted, ...work }: Work) {
-  const { statusTable } = await import('../../src/index.ts')
+async function leasehold({ queueUrl, concurrency, complete, onDeleted, ...work }: Work) {
   const { SqsConsumer } = await import('../../src/sqs/index.ts')
-  const tasks = statusTable('task')
   const client = clientOf('../../src/sqs/index.ts', work)
   const consumer = new SqsConsumer<{ id: number }>(client, {
     queueUrl,
     concurrency,
     visibility: `${VISIBILITY_S}s`,
     signals: [],
-    handle: async ({ body: { id } }) => {
-      await wait(id)
-      return tasks.transition(pool, id, 'pending', 'completed')
-    },
+    handle: ({ body }) => complete(body.id),
   })
   consumer.on('handled', ({ deleted }) => {
     if (deleted) onDeleted()
@@ -52,19 +46,15 @@ async function leasehold({ queueUrl, pool, concurrency, wait, onDeleted, ...work
   }
 }
 
-const UPDATE = `update task set status = 'completed' where id = $1 and status = 'pending'`
-
 /** It holds one batch at a time, so more of them make up for that, as its users do. */
 async function sqsConsumer(
-  { queueUrl, pool, concurrency, wait, onDeleted, ...work }: Work,
+  { queueUrl, concurrency, complete, onDeleted, ...work }: Work,
   byBatches: boolean,
 ): Promise<() => Promise<unknown>> {
   const { Consumer } = await import('sqs-consumer')
   const client = clientOf('sqs-consumer', work)
   const handle = async (message: Message) => {
-    const { id } = JSON.parse(message.Body!)
-    await wait(id)
-    await pool.query({ name: 'task', text: UPDATE, values: [id] })
+    await complete(JSON.parse(message.Body!).id)
     return message
   }
   const consumers = Array.from({ length: Math.ceil(concurrency / BATCH) }, () => {

@@ -7,7 +7,6 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { CreateQueueCommand, SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
-import { statusTable } from '../../src/index.ts'
 import { SqsPublisher } from '../../src/sqs/index.ts'
 import { readOptions, runOrExplain } from '../arguments.ts'
 import { contendersNode, installPackages } from '../packages.ts'
@@ -35,7 +34,6 @@ const CONNECTIONS = 10
 
 const SET_UP = [
   `create table task (id integer primary key, status text not null default 'pending')`,
-  ...statusTable('task').sql().split(';'),
   'insert into task (id) select generate_series(1, 300000)',
   'vacuum analyze',
 ]
