@@ -125,10 +125,7 @@ function checkDeadLetters(queueUrl: string, url: string | undefined): string | u
   if (url === undefined) return undefined
   const option = `${OF}.deadLetterQueueUrl`
   if (url === queueUrl) throw new InvalidOptionError(option, 'it is the queue itself: each would come back for ever')
-  if (isFifo(queueUrl) !== isFifo(checkUrl(option, url))) {
-    throw new InvalidOptionError(option, 'of both queues only one is a FIFO queue')
-  }
-  return url
+  return checkUrl(option, url)
 }
 
 function checkBody(body: unknown): Schema | 'text' | 'json' {
