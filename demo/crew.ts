@@ -4,17 +4,12 @@
  * The demo is their printer: a handler waits for its receipt to be printed before it sends it. So the demo decides how
  * long a receipt takes, and can hold a worker up in the middle of some, to kill or pause it there, without relying on luck.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { pauseProcess } from '../tools/pause.ts'
 import { Child, Staff } from './child.ts'
 import type { Claim, FromWorker, ToWorker } from './messages.ts'
 import { printMs } from './scale.ts'
 
 const PROGRAM = new URL('worker.ts', import.meta.url)
-
-// Stops a process until the end of this shell's input, which comes when we say so or when we are gone: a process that is
-// stopped cannot notice the latter by itself, and would outlive us.
-const PAUSE = `trap '' INT TERM HUP; kill -STOP "$1"; echo stopped; read -r _; kill -CONT "$1"`
 
 export type Mode = 'fenced' | 'unfenced'
 /** How a handler that was held up has ended. */
@@ -37,7 +32,7 @@ export class WorkerProcess {
   readonly name: string
   readonly ready: Promise<void>
   readonly #child: Child<FromWorker, ToWorker>
-  #pause: ChildProcess | undefined
+  #resume: (() => Promise<void>) | undefined
   /** What waits for the printer while this worker is held up. */
   #heldUp: Claim[] | undefined
   #onHeldUp = () => {}
@@ -71,9 +66,7 @@ export class WorkerProcess {
 
   /** Like a long garbage collection or a suspended machine: it does nothing, and does not know. */
   async pause(): Promise<void> {
-    const pid = String(this.#child.pid)
-    this.#pause = spawn('/bin/sh', ['-c', PAUSE, 'pause', pid], { stdio: ['pipe', 'pipe', 'ignore'] })
-    await once(this.#pause.stdout!, 'data')
+    this.#resume = await pauseProcess(this.#child.pid)
   }
 
   /** It goes on as if nothing had happened: what it waited for is printed now. Resolves when all of that has ended. */
@@ -108,11 +101,9 @@ export class WorkerProcess {
   }
 
   async #endPause(): Promise<void> {
-    const pause = this.#pause
-    this.#pause = undefined
-    if (pause === undefined) return
-    pause.stdin?.end()
-    await once(pause, 'close')
+    const resume = this.#resume
+    this.#resume = undefined
+    await resume?.()
   }
 }
 

@@ -20,8 +20,9 @@ import { randomFrom, type SeededRandom } from './seeded-random.ts'
  * server error   500, nothing is carried out
  * throttle       the same, as SQS says that there is too much of it
  * fail part      of a batch: some entries are not carried out, and are answered as failed
- * duplicate      a receive is answered with a copy of an earlier message, too, its receipt handle included
- * reorder        of a receive: its messages in another order
+ * duplicate      a receive is answered with a copy of an earlier message, too, its receipt handle included; not in a FIFO
+ *                queue, which repeats a message only when its visibility has ended
+ * reorder        of a receive: its messages in another order, but for those of one group
  */
 export const FAULTS = [
   'delay',
@@ -92,6 +93,7 @@ interface Entry {
 interface Message {
   readonly MessageId: string
   readonly ReceiptHandle: string
+  readonly Attributes?: { readonly MessageGroupId?: string }
 }
 
 interface Question {
@@ -175,7 +177,8 @@ export async function startFaultySqs(
     const { Entries, QueueUrl } = question.body
     if (fault === 'fail part') return Entries?.some((entry) => entries?.(JSON.stringify(entry)) ?? true) ?? false
     if (fault === 'reorder') return question.action === 'ReceiveMessage'
-    if (fault === 'duplicate') return question.action === 'ReceiveMessage' && received.has(QueueUrl!)
+    if (fault === 'duplicate')
+      return question.action === 'ReceiveMessage' && received.has(QueueUrl!) && !QueueUrl!.endsWith('.fifo')
     return true
   }
 
@@ -226,8 +229,8 @@ export async function startFaultySqs(
     }
     if (messages.length > 0) received.set(body.QueueUrl!, [...earlier, ...messages].slice(-REMEMBERED))
     if (copy !== undefined) messages.splice(Math.floor(random() * (messages.length + 1)), 0, copy)
-    if (rule?.fault === 'reorder') shuffle(messages, random)
-    return { ...answer, body: messages.length > 0 ? { Messages: messages } : {} }
+    const Messages = rule?.fault === 'reorder' ? reordered(messages, random) : messages
+    return { ...answer, body: Messages.length > 0 ? { Messages } : {} }
   }
 
   function isStale(handle: string | undefined): boolean {
@@ -291,9 +294,18 @@ function problem(status: number, code: string, message: string): Answer {
   return { status, headers, body: { __type: `com.amazonaws.sqs#${code}`, message } }
 }
 
-function shuffle(list: unknown[], random: SeededRandom): void {
-  for (let last = list.length - 1; last > 0; last--) {
+function reordered(messages: readonly Message[], random: SeededRandom): Message[] {
+  const shuffled = [...messages]
+  for (let last = shuffled.length - 1; last > 0; last--) {
     const other = Math.floor(random() * (last + 1))
-    ;[list[last], list[other]] = [list[other], list[last]]
+    ;[shuffled[last], shuffled[other]] = [shuffled[other]!, shuffled[last]!]
   }
+  // Of a FIFO queue: what belongs to a group takes the places of its group, in its order.
+  const groupOf = ({ Attributes }: Message) => Attributes?.MessageGroupId
+  const inOrder = [...messages]
+  return shuffled.map((message) => {
+    if (groupOf(message) === undefined) return message
+    const first = inOrder.findIndex((other) => groupOf(other) === groupOf(message))
+    return inOrder.splice(first, 1)[0]!
+  })
 }
