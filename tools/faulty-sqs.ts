@@ -4,12 +4,13 @@
 // The SDK speaks JSON over HTTP: POST / with the action in a header. Each request meets at most one fault, and which one is
 // decided by the seed, the action and how many of that action came before: the order in which different actions arrive
 // changes nothing.
-import { once } from 'node:events'
+import { once, setMaxListeners } from 'node:events'
 import { Agent, createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
-import { randomFrom, type SeededRandom } from './seeded-random.ts'
+import { resetSocket } from './reset.ts'
+import { randomFrom, type SeededRandom, shuffled } from './seeded-random.ts'
 
 /**
  * delay          the request is carried out later
@@ -129,9 +130,10 @@ export async function startFaultySqs(
   const messageOf = new Map<string, string>()
   const agent = new Agent({ keepAlive: true })
   const stopping = new AbortController()
+  setMaxListeners(0, stopping.signal) // One for each request.
 
   const server = createServer((request, response) => {
-    serve(request, response).catch(() => response.socket?.resetAndDestroy())
+    serve(request, response).catch(() => resetSocket(request.socket))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -148,7 +150,7 @@ export async function startFaultySqs(
     const body = JSON.parse(Buffer.concat(chunks).toString() || '{}')
     const question = { action, body, headers: request.headers, random: randomFrom(`${seed} ${action} ${count}`) }
     const rule = choose(question)
-    const reset = () => void response.socket?.resetAndDestroy()
+    const reset = () => resetSocket(request.socket)
 
     if (rule?.fault === 'delay') await wait(rule, question.random)
     if (rule?.fault === 'reset') return reset()
@@ -294,16 +296,11 @@ function problem(status: number, code: string, message: string): Answer {
   return { status, headers, body: { __type: `com.amazonaws.sqs#${code}`, message } }
 }
 
+/** Of a FIFO queue: what belongs to a group takes the places of its group, in its order. */
 function reordered(messages: readonly Message[], random: SeededRandom): Message[] {
-  const shuffled = [...messages]
-  for (let last = shuffled.length - 1; last > 0; last--) {
-    const other = Math.floor(random() * (last + 1))
-    ;[shuffled[last], shuffled[other]] = [shuffled[other]!, shuffled[last]!]
-  }
-  // Of a FIFO queue: what belongs to a group takes the places of its group, in its order.
   const groupOf = ({ Attributes }: Message) => Attributes?.MessageGroupId
   const inOrder = [...messages]
-  return shuffled.map((message) => {
+  return shuffled(messages, random).map((message) => {
     if (groupOf(message) === undefined) return message
     const first = inOrder.findIndex((other) => groupOf(other) === groupOf(message))
     return inOrder.splice(first, 1)[0]!

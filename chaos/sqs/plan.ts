@@ -2,7 +2,7 @@
  * What a run will do, made of its seed alone: which messages are sent when, which of them can never be handled, who is killed,
  * and what breaks. How it all interleaves is up to the machine, so a seed repeats the plan, and usually what it brings to light.
  */
-import { randomFrom, type SeededRandom } from '../../tools/seeded-random.ts'
+import { randomFrom, type SeededRandom, shuffled } from '../../tools/seeded-random.ts'
 
 /** The ways of handling a message, each with a queue of its own. */
 export const WAYS = ['two phases', 'one update', 'once per message', 'into a queue', 'in order'] as const
@@ -121,9 +121,8 @@ function strikesOf(random: SeededRandom, durationMs: number): Strike[] {
   const every = Math.min(STRIKE_EVERY_MS, durationMs / (deck.length + 1))
   let cards: (typeof deck)[number][] = []
   for (let atMs = every; atMs < durationMs; atMs += every) {
-    if (cards.length === 0) cards = [...deck]
-    const [card] = cards.splice(Math.floor(random() * cards.length), 1)
-    strikes.push({ atMs, ...card!() })
+    if (cards.length === 0) cards = shuffled(deck, random)
+    strikes.push({ atMs, ...cards.pop()!() })
   }
   return strikes
 }
