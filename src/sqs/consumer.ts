@@ -171,7 +171,9 @@ export class SqsConsumer<Body = unknown> {
       this.#events.counts.received++
       if (held.receiveCount > 1) this.#events.tell('redelivered', infoOf(held))
     }
-    for (const held of await this.#visibility.hold(received)) {
+    await this.#visibility.hold(received)
+    // Also what could not be kept: it has its turn, in which nothing is done, and those behind it in its group must not go on.
+    for (const held of received) {
       if (this.#queue.isFifo && !this.#groups.enter(held)) this.#waiting++
       else void this.#process(held)
     }
@@ -191,7 +193,7 @@ export class SqsConsumer<Body = unknown> {
 
   /** Whether it is known to be deleted. */
   async #handle(held: HeldMessage): Promise<boolean> {
-    // Its time ran out while it waited for its turn; or it came in when we had already hung up.
+    // Its time ran out before its turn; or it came in when we had already hung up.
     if (held.isGone) return false
     if (this.#isStopping) return this.#return(held, 'stopping', 0)
     this.#running.add(held)
