@@ -22,7 +22,9 @@ const LOOK_EVERY_MS = 200
 const QUIET_LOOKS = 5
 
 export async function drive(plan: Plan, options: DriveOptions): Promise<Evidence> {
-  const { url, broken = false, settleMs = SETTLE_MS, say = () => {}, signal = new AbortController().signal } = options
+  const { url, broken = false, settleMs = SETTLE_MS, say = () => {} } = options
+  const over = new AbortController()
+  const signal = AbortSignal.any([over.signal, ...(options.signal === undefined ? [] : [options.signal])])
   setMaxListeners(0, signal) // One for each that waits for its time.
   const world = await createWorld(plan, url)
   const { queues, poisonUrl, provider, faulty } = world
@@ -43,9 +45,7 @@ export async function drive(plan: Plan, options: DriveOptions): Promise<Evidence
     const counts = new Map<string, number>()
     const producer = new Producer(world, plan)
     const startedAt = performance.now()
-    const produced = producer.run(startedAt, signal)
-    await strikeAll(plan, { world, crew, startedAt, signal, counts })
-    await produced
+    await Promise.all([producer.run(startedAt, signal), strikeAll(plan, { world, crew, startedAt, signal, counts })])
     say(`${plan.messages.length} messages are sent, and from now on nothing breaks.`)
     world.calm()
     await crew.calm()
@@ -56,6 +56,7 @@ export async function drive(plan: Plan, options: DriveOptions): Promise<Evidence
     countAll(counts, world, crew, producer)
     return await gather(world, crew, left, counts)
   } finally {
+    over.abort()
     await crew.kill()
     await world.stop()
   }

@@ -87,7 +87,7 @@ function messagesOf(random: SeededRandom, durationMs: number, perWay: number): P
   for (let turn = 0; turn < perWay; turn++) {
     for (const way of WAYS) {
       const hasRow = way === 'two phases' || way === 'one update'
-      const [isPoison, which, when] = [random() < 0.06, random(), random()]
+      const [isPoison, which, when] = [random() < 0.1, random(), random()]
       const reasons = POISON[way]
       const burst = Math.floor(turn / BURST)
       const start = way === 'in order' ? burst * BURST : turn + random()
@@ -112,7 +112,7 @@ function strikesOf(random: SeededRandom, durationMs: number): Strike[] {
     () => ({ what: 'SIGKILL' as const, seat: seat() }),
     () => ({ what: 'SIGKILL' as const, seat: seat() }),
     () => ({ what: 'SIGTERM' as const, seat: seat() }),
-    () => ({ what: 'SIGSTOP' as const, seat: seat(), forMs: 1_500 + random() * 4_000 }),
+    () => ({ what: 'SIGSTOP' as const, seat: seat(), forMs: 1_500 + random() * 4_500 }),
     () => ({ what: 'cut connections' as const }),
     () => ({ what: 'freeze' as const, forMs: 300 + random() * 2_000 }),
     () => ({ what: 'refuse' as const, forMs: 300 + random() * 1_500 }),

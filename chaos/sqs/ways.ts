@@ -19,7 +19,7 @@ export type Body = z.infer<typeof body>
 // Text in each statement, not a name, so that the proxy sees which one it is. All that is lost is found within seconds.
 const ROWS = {
   columns: ['result'],
-  stuckAfter: '3s',
+  stuckAfter: '2s',
   backoff: { first: '500ms', max: '2s' },
   maxAttempts: 1_000,
   prepare: false,

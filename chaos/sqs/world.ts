@@ -32,7 +32,8 @@ const FAULTS: readonly FaultRule[] = [
   { fault: 'delay', chance: 0.03, upToMs: 500 },
   { fault: 'late reply', chance: 0.04, upToMs: 1_500 },
 ]
-const SLOW = { chance: 0.06, leastMs: 1_200, mostMs: 4_000 }
+/** A call that is made again is slow more often: whoever made it first may still be there, stopped, and go on meanwhile. */
+const SLOW = { chance: 0.08, again: 0.5, leastMs: 1_200, mostMs: 4_000 }
 
 /** By which sessions of the harness itself are known. */
 export const OURS = 'chaos'
@@ -73,9 +74,10 @@ export async function createWorld(plan: Plan, url: string): Promise<World> {
   const calm = new AbortController()
   setMaxListeners(0, calm.signal) // One for each slow answer.
   const provider = await startProvider({
-    answerAfter: async () => {
-      const [isSlow, howSlow] = [slowness() < SLOW.chance, slowness()]
-      if (isSlow) await unless(calm.signal, SLOW.leastMs + howSlow * (SLOW.mostMs - SLOW.leastMs))
+    answerAfter: async ({ happened }) => {
+      const [luck, howSlow] = [slowness(), slowness()]
+      if (luck < (happened ? SLOW.chance : SLOW.again))
+        await unless(calm.signal, SLOW.leastMs + howSlow * (SLOW.mostMs - SLOW.leastMs))
     },
   })
   const wornOut = { standard: await sqs.createQueue('worn-out'), fifo: await sqs.createQueue('worn-out.fifo') }
