@@ -109,10 +109,9 @@ function strikesOf(random: SeededRandom, durationMs: number): Strike[] {
   const seat = () => Math.floor(random() * SEATS)
   const deck = [
     ...Object.keys(CUT_REPLIES).map((of) => () => ({ what: 'cut reply' as const, of: of as CutReply })),
-    () => ({ what: 'SIGKILL' as const, seat: seat() }),
-    () => ({ what: 'SIGKILL' as const, seat: seat() }),
+    ...twice(() => ({ what: 'SIGKILL' as const, seat: seat() })),
+    ...twice(() => ({ what: 'SIGSTOP' as const, seat: seat(), forMs: 1_500 + random() * 4_500 })),
     () => ({ what: 'SIGTERM' as const, seat: seat() }),
-    () => ({ what: 'SIGSTOP' as const, seat: seat(), forMs: 1_500 + random() * 4_500 }),
     () => ({ what: 'cut connections' as const }),
     () => ({ what: 'freeze' as const, forMs: 300 + random() * 2_000 }),
     () => ({ what: 'refuse' as const, forMs: 300 + random() * 1_500 }),
@@ -125,6 +124,10 @@ function strikesOf(random: SeededRandom, durationMs: number): Strike[] {
     strikes.push({ atMs, ...cards.pop()!() })
   }
   return strikes
+}
+
+function twice<T>(card: T): [T, T] {
+  return [card, card]
 }
 
 /** What the message says. */

@@ -33,7 +33,7 @@ const FAULTS: readonly FaultRule[] = [
   { fault: 'late reply', chance: 0.04, upToMs: 1_500 },
 ]
 /** A call that is made again is slow more often: whoever made it first may still be there, stopped, and go on meanwhile. */
-const SLOW = { chance: 0.08, again: 0.5, leastMs: 1_200, mostMs: 4_000 }
+const SLOW = { chance: 0.15, again: 0.5, leastMs: 1_200, mostMs: 4_000 }
 
 /** By which sessions of the harness itself are known. */
 export const OURS = 'chaos'
