@@ -1,11 +1,8 @@
 /** A process of a demo's own, which talks with it, and which does not end but when the demo says so. */
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-
-// Stops a process until the end of this shell's input, which comes when we say so or when we are gone: a process that is
-// stopped cannot notice the latter by itself, and would outlive us.
-const PAUSE = `trap '' INT TERM HUP; kill -STOP "$1"; echo stopped; read -r _; kill -CONT "$1"`
+import { pauseProcess } from '../tools/pause.ts'
 
 export interface ChildOptions<FromChild> {
   readonly program: URL
@@ -22,7 +19,7 @@ export class Child<FromChild, ToChild extends object> {
   readonly closed: Promise<void>
   readonly #child: ChildProcess
   #mayEnd = false
-  #pause: ChildProcess | undefined
+  #resume: (() => Promise<void>) | undefined
 
   constructor(name: string, { program, args, env, hear, onLost }: ChildOptions<FromChild>) {
     this.name = name
@@ -48,18 +45,14 @@ export class Child<FromChild, ToChild extends object> {
 
   /** Like a long garbage collection or a suspended machine: it does nothing, and does not know. */
   async pause(): Promise<void> {
-    const pid = String(this.#child.pid)
-    this.#pause = spawn('/bin/sh', ['-c', PAUSE, 'pause', pid], { stdio: ['pipe', 'pipe', 'ignore'] })
-    await once(this.#pause.stdout!, 'data')
+    this.#resume = await pauseProcess(this.#child.pid!)
   }
 
   /** It goes on as if nothing had happened. */
   async wake(): Promise<void> {
-    const pause = this.#pause
-    this.#pause = undefined
-    if (pause === undefined) return
-    pause.stdin?.end()
-    await once(pause, 'close')
+    const resume = this.#resume
+    this.#resume = undefined
+    await resume?.()
   }
 
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {

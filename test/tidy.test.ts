@@ -22,7 +22,7 @@ function read(path: string): string {
 
 const sources = filesUnder('src')
 const tests = filesUnder('test')
-const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'examples')]
+const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'chaos', 'examples')]
 
 test('imports point down: cli → inspect → features → worker → effects → queue → db → core', () => {
   const layers = [

@@ -4,6 +4,7 @@
 // is parsed, and a prepared statement's name each time it is bound.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { resetSocket } from './reset.ts'
 
 export interface FaultyProxy {
   /** The same URL through the proxy. */
@@ -45,7 +46,7 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
   // Half-open, so that one side may finish its sentence after the other has said goodbye.
   const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
     if (refusing) {
-      client.on('error', () => {}).resetAndDestroy()
+      resetSocket(client.on('error', () => {}))
       return
     }
     const link = new Link(client, connect({ ...target, allowHalfOpen: true }), faults)
@@ -138,8 +139,8 @@ class Link {
   }
 
   cut(): void {
-    reset(this.#client)
-    reset(this.#server)
+    resetSocket(this.#client)
+    resetSocket(this.#server)
   }
 
   #fromClient(bytes: Buffer): void {
@@ -170,7 +171,7 @@ class Link {
     socket.setNoDelay(true).on('error', () => {})
     return new Promise((resolve) => {
       socket.once('close', (failed) => {
-        if (failed) reset(other)
+        if (failed) resetSocket(other)
         else other.destroySoon()
         if (this.#fault) this.#fault.left++ // Nothing was answered, so the fault is still to come.
         this.#fault = undefined
@@ -178,11 +179,6 @@ class Link {
       })
     })
   }
-}
-
-function reset(socket: Socket): void {
-  if (socket.connecting) socket.destroy()
-  else socket.resetAndDestroy()
 }
 
 /**

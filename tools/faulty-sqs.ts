@@ -4,12 +4,13 @@
 // The SDK speaks JSON over HTTP: POST / with the action in a header. Each request meets at most one fault, and which one is
 // decided by the seed, the action and how many of that action came before: the order in which different actions arrive
 // changes nothing.
-import { once } from 'node:events'
+import { once, setMaxListeners } from 'node:events'
 import { Agent, createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
-import { randomFrom, type SeededRandom } from './seeded-random.ts'
+import { resetSocket } from './reset.ts'
+import { randomFrom, type SeededRandom, shuffled } from './seeded-random.ts'
 
 /**
  * delay          the request is carried out later
@@ -20,8 +21,9 @@ import { randomFrom, type SeededRandom } from './seeded-random.ts'
  * server error   500, nothing is carried out
  * throttle       the same, as SQS says that there is too much of it
  * fail part      of a batch: some entries are not carried out, and are answered as failed
- * duplicate      a receive is answered with a copy of an earlier message, too, its receipt handle included
- * reorder        of a receive: its messages in another order
+ * duplicate      a receive is answered with a copy of an earlier message, too, its receipt handle included; not in a FIFO
+ *                queue, which repeats a message only when its visibility has ended
+ * reorder        of a receive: its messages in another order, but for those of one group
  */
 export const FAULTS = [
   'delay',
@@ -92,6 +94,7 @@ interface Entry {
 interface Message {
   readonly MessageId: string
   readonly ReceiptHandle: string
+  readonly Attributes?: { readonly MessageGroupId?: string }
 }
 
 interface Question {
@@ -127,9 +130,10 @@ export async function startFaultySqs(
   const messageOf = new Map<string, string>()
   const agent = new Agent({ keepAlive: true })
   const stopping = new AbortController()
+  setMaxListeners(0, stopping.signal) // One for each request.
 
   const server = createServer((request, response) => {
-    serve(request, response).catch(() => response.socket?.resetAndDestroy())
+    serve(request, response).catch(() => resetSocket(request.socket))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -146,7 +150,7 @@ export async function startFaultySqs(
     const body = JSON.parse(Buffer.concat(chunks).toString() || '{}')
     const question = { action, body, headers: request.headers, random: randomFrom(`${seed} ${action} ${count}`) }
     const rule = choose(question)
-    const reset = () => void response.socket?.resetAndDestroy()
+    const reset = () => resetSocket(request.socket)
 
     if (rule?.fault === 'delay') await wait(rule, question.random)
     if (rule?.fault === 'reset') return reset()
@@ -175,7 +179,8 @@ export async function startFaultySqs(
     const { Entries, QueueUrl } = question.body
     if (fault === 'fail part') return Entries?.some((entry) => entries?.(JSON.stringify(entry)) ?? true) ?? false
     if (fault === 'reorder') return question.action === 'ReceiveMessage'
-    if (fault === 'duplicate') return question.action === 'ReceiveMessage' && received.has(QueueUrl!)
+    if (fault === 'duplicate')
+      return question.action === 'ReceiveMessage' && received.has(QueueUrl!) && !QueueUrl!.endsWith('.fifo')
     return true
   }
 
@@ -226,8 +231,8 @@ export async function startFaultySqs(
     }
     if (messages.length > 0) received.set(body.QueueUrl!, [...earlier, ...messages].slice(-REMEMBERED))
     if (copy !== undefined) messages.splice(Math.floor(random() * (messages.length + 1)), 0, copy)
-    if (rule?.fault === 'reorder') shuffle(messages, random)
-    return { ...answer, body: messages.length > 0 ? { Messages: messages } : {} }
+    const Messages = rule?.fault === 'reorder' ? reordered(messages, random) : messages
+    return { ...answer, body: Messages.length > 0 ? { Messages } : {} }
   }
 
   function isStale(handle: string | undefined): boolean {
@@ -291,9 +296,13 @@ function problem(status: number, code: string, message: string): Answer {
   return { status, headers, body: { __type: `com.amazonaws.sqs#${code}`, message } }
 }
 
-function shuffle(list: unknown[], random: SeededRandom): void {
-  for (let last = list.length - 1; last > 0; last--) {
-    const other = Math.floor(random() * (last + 1))
-    ;[list[last], list[other]] = [list[other], list[last]]
-  }
+/** Of a FIFO queue: what belongs to a group takes the places of its group, in its order. */
+function reordered(messages: readonly Message[], random: SeededRandom): Message[] {
+  const groupOf = ({ Attributes }: Message) => Attributes?.MessageGroupId
+  const inOrder = [...messages]
+  return shuffled(messages, random).map((message) => {
+    if (groupOf(message) === undefined) return message
+    const first = inOrder.findIndex((other) => groupOf(other) === groupOf(message))
+    return inOrder.splice(first, 1)[0]!
+  })
 }

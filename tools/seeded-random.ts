@@ -14,6 +14,16 @@ export function randomFrom(seed: string): SeededRandom {
   }
 }
 
+/** The same things in another order. */
+export function shuffled<T>(list: readonly T[], random: SeededRandom): T[] {
+  const all = [...list]
+  for (let last = all.length - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1))
+    ;[all[last], all[other]] = [all[other]!, all[last]!]
+  }
+  return all
+}
+
 /** FNV-1a. */
 function hash(text: string): number {
   let value = 0x811c9dc5

@@ -169,18 +169,16 @@ export class SqsConsumer<Body = unknown> {
   }
 
   async #received(messages: readonly Message[], sentAt: number): Promise<void> {
-    const { isFifo, visibilityS, onGroupFailure } = this.#settings
+    const { isFifo, visibilityS } = this.#settings
     const received = messages.map((message) => new HeldMessage(message, sentAt, visibilityS * 1_000))
     for (const held of received) {
       this.#events.tell('received', infoOf(held))
       if (held.receiveCount > 1) this.#events.tell('redelivered', infoOf(held))
     }
-    const ours = await this.#visibility.hold(received)
-    const lost = received.filter((held) => held.isGone)
-    for (const held of ours) {
-      const mayOvertake = isFifo && onGroupFailure === 'stop' && lost.some(({ groupId }) => groupId === held.groupId)
-      if (mayOvertake) void this.#endings.return(held, 'group', 0)
-      else if (isFifo && !this.#groups.enter(held)) this.#waiting++
+    await this.#visibility.hold(received)
+    // Also what could not be kept: it has its turn, in which nothing is done, and those behind it in its group must not go on.
+    for (const held of received) {
+      if (isFifo && !this.#groups.enter(held)) this.#waiting++
       else void this.#process(held)
     }
     if (this.#isStopping) this.#handBack(this.#groups.takeAll(), 'stopping')
@@ -208,7 +206,7 @@ export class SqsConsumer<Body = unknown> {
 
   /** Whether it is known to be deleted. */
   async #handle(held: HeldMessage): Promise<boolean> {
-    // Its time ran out while it waited for its turn; or it came in when we had already hung up.
+    // Its time ran out before its turn; or it came in when we had already hung up.
     if (held.isGone) return false
     if (this.#isStopping) return this.#endings.return(held, 'stopping', 0)
     this.#running.add(held)

@@ -63,10 +63,10 @@ export class Visibility {
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
 
-  /** Holds what was received together, and answers those that are certainly ours. */
-  async hold(received: readonly HeldMessage[]): Promise<readonly HeldMessage[]> {
+  /** Holds what was received together, but for what is not certainly ours: that is gone. */
+  async hold(received: readonly HeldMessage[]): Promise<void> {
     const [first] = received
-    if (first === undefined) return []
+    if (first === undefined) return
     if (this.#deadline(first) - monotonicMs() < this.#timeoutMs / 3) await this.#confirm(received)
     const ours = received.filter((held) => !held.isGone)
     for (const held of ours) {
@@ -74,7 +74,6 @@ export class Visibility {
       this.#alarm.setEarlier(this.#deadline(held))
     }
     if (this.#held.size === ours.length || this.#isDue(first)) this.#loop.nudge()
-    return ours
   }
 
   /** No longer to be kept: it was deleted, or is to be seen by others. */

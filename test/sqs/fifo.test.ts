@@ -45,11 +45,14 @@ for (const onGroupFailure of ['stop', 'skip'] as const) {
 function scripted(messages: readonly (readonly [group: string, text: string])[]) {
   const did: string[] = []
   const deletes = { mayEnd: Promise.resolve() as Promise<unknown>, refuse: new Set<string>() }
+  const extensions = { refuse: new Set<string>() }
+  const receive = { takes: () => {} }
   let isFirst = true
   const client = through({} as SqsClient, async (name, _, { input }, signal) => {
     if (name === 'ReceiveMessage') {
       if (!isFirst) return silence(signal)
       isFirst = false
+      receive.takes()
       return {
         Messages: messages.map(([group, text]) => ({
           MessageId: text,
@@ -61,9 +64,8 @@ function scripted(messages: readonly (readonly [group: string, text: string])[])
     }
     const entries = input.Entries! as readonly { Id: string; ReceiptHandle: string; VisibilityTimeout?: number }[]
     if (name === 'DeleteMessageBatch') await deletes.mayEnd
-    const refused = entries.filter(
-      ({ ReceiptHandle }) => name === 'DeleteMessageBatch' && deletes.refuse.has(ReceiptHandle),
-    )
+    const { refuse } = name === 'DeleteMessageBatch' ? deletes : extensions
+    const refused = entries.filter(({ ReceiptHandle }) => refuse.has(ReceiptHandle))
     for (const entry of entries.filter((candidate) => !refused.includes(candidate))) {
       const { ReceiptHandle, VisibilityTimeout } = entry
       did.push(name === 'DeleteMessageBatch' ? `delete ${ReceiptHandle}` : `${ReceiptHandle} in ${VisibilityTimeout} s`)
@@ -85,7 +87,7 @@ function scripted(messages: readonly (readonly [group: string, text: string])[])
     t.after(() => consumer.stop({ grace: 0 }))
     return consumer
   }
-  return { did, deletes, start }
+  return { did, deletes, extensions, receive, start }
 }
 
 const THREE_AND_ONE = [
@@ -171,6 +173,28 @@ test('stop: after a delete that failed for good the rest of the group is handed 
   ])
   assert.deepEqual(started, ['a1', 'b1'])
 })
+
+for (const onGroupFailure of ['stop', 'skip'] as const) {
+  test(`a late receive, of which one message cannot be kept, ${onGroupFailure}: its group goes no further, or does`, async (t) => {
+    const { did, extensions, receive, start } = scripted(THREE_AND_ONE)
+    const now = performance.now.bind(performance)
+    let late = 0
+    t.mock.method(performance, 'now', () => now() + late)
+    receive.takes = () => {
+      late += 20_000 // Of thirty.
+    }
+    extensions.refuse.add('a1')
+    const consumer = start(lastFirst(t), { onGroupFailure, handle: () => {} })
+    const expired = next(consumer, 'expired')
+    const isStop = onGroupFailure === 'stop'
+    await Promise.all([told(consumer, 'handled', isStop ? 1 : 3), ...(isStop ? [told(consumer, 'returned', 2)] : [])])
+    assert.equal((await expired).messageId, 'a1')
+    assert.deepEqual(
+      did.filter((what) => !what.endsWith('30 s') && what !== 'delete b1'),
+      isStop ? ['a3 in 0 s', 'a2 in 0 s'] : ['delete a2', 'delete a3'],
+    )
+  })
+}
 
 test('a failure that is recorded in the row was deleted, so the group goes on', async (t) => {
   const { did, start } = scripted(THREE_AND_ONE)

@@ -76,6 +76,8 @@ export class WorkerProcess {
   readonly pid: number
   /** What it has printed so far. */
   readonly lines: Line[] = []
+  /** It is gone, and all that it printed has been read. */
+  readonly closed: Promise<Ended>
   readonly #child: ChildProcess
   #end: Ended | undefined
   #stderr = ''
@@ -89,8 +91,11 @@ export class WorkerProcess {
     child.stderr!.setEncoding('utf8').on('data', (text) => {
       this.#stderr += text
     })
-    child.once('close', (code, signal) => {
-      this.#end = { code, signal }
+    this.closed = new Promise((resolve) => {
+      child.once('close', (code, signal) => {
+        this.#end = { code, signal }
+        resolve(this.#end)
+      })
     })
   }
 

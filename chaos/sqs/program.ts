@@ -1,0 +1,120 @@
+// One process of the crew: a consumer for each way of handling, and a worker for the jobs and for recovery. It takes its orders
+// from its first argument, prints a line of JSON for each event, and ends on SIGTERM, or with whoever started it.
+import { DeleteMessageCommand, ReceiveMessageCommand, SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
+import pg from 'pg'
+import { handle, Leasehold } from '../../src/index.ts'
+import { type SqsClient, SqsConsumer, type SqsConsumerEvents, SqsPublisher } from '../../src/sqs/index.ts'
+import { randomFrom } from '../../tools/seeded-random.ts'
+import { MAX_BODY_BYTES, WAYS, type Way } from './plan.ts'
+import { body, handleOf, jobOf, type Surroundings, TABLES, task } from './ways.ts'
+
+export interface Orders {
+  readonly url: string
+  readonly sqs: SQSClientConfig
+  readonly queues: Readonly<Record<Way, string>>
+  readonly poisonUrl: string
+  readonly provider: string
+  readonly seed: number
+  readonly visibility: '1s' | '2s'
+  /** Each queue is handled in some way that is wrong. */
+  readonly broken: boolean
+  /** Handlers do not fail. */
+  readonly calm: boolean
+}
+
+const GRACE = '3s'
+const FAILS = 0.06
+
+const EVENTS: readonly (keyof SqsConsumerEvents)[] = [
+  'handled',
+  'already_handled',
+  'failed',
+  'dead',
+  'returned',
+  'redelivered',
+  'extended',
+  'expired',
+  'problem',
+]
+
+const orders = JSON.parse(process.argv[2]!) as Orders
+const { url, sqs, queues, poisonUrl, provider, seed, visibility, broken } = orders
+let { calm } = orders
+process.on('message', () => {
+  calm = true
+})
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+process.channel!.unref()
+
+const pool = new pg.Pool({ connectionString: url, max: 25 })
+pool.on('error', () => {}) // Whoever waits for an answer is told.
+const leasehold = new Leasehold({ pool, prepare: false, log: () => {} })
+const client = new SQSClient(sqs)
+const mood = (key: string) => {
+  if (!calm && randomFrom(`${seed} ${key}`)() < FAILS) throw new Error('on purpose')
+}
+const surroundings: Surroundings = { pool, leasehold, provider, mood, broken }
+
+const consumers = WAYS.map((way) => {
+  const consumer = new SqsConsumer(broken && way === 'into a queue' ? deletingFirst(client) : client, {
+    queueUrl: queues[way],
+    deadLetterQueueUrl: poisonUrl,
+    body,
+    maxBodyBytes: MAX_BODY_BYTES,
+    visibility,
+    wait: '1s',
+    grace: GRACE,
+    backoff: { first: '1s', max: '2s' },
+    onGroupFailure: broken ? 'skip' : 'stop',
+    handle: handleOf(way, surroundings),
+    log: () => {},
+  })
+  for (const name of EVENTS) consumer.on(name, (event?: object) => print(name, { way, ...brief(event) }))
+  return consumer
+})
+
+const chores = (['two phases', 'one update'] as const).map((way) => {
+  const publisher = new SqsPublisher(client, {
+    queueUrl: queues[way],
+    body: (id) => ({ id: Number(id), type: 'task' }),
+  })
+  return TABLES[way].recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '6s', every: '1s' })
+})
+const worker = leasehold.worker([handle(task, jobOf(surroundings))], {
+  lease: '3s',
+  sweep: '1s',
+  poll: '500ms',
+  grace: GRACE,
+  chores,
+})
+worker.on('chore', ({ did }) => print('chore', did))
+
+const running = Promise.all([worker.run(), ...consumers.map((consumer) => consumer.run())])
+print('ready')
+await running
+client.destroy()
+await leasehold.close()
+await pool.end()
+
+function brief(event: object = {}): object {
+  const { reason, receiveCount, doing } = event as { reason?: string; receiveCount?: number; doing?: string }
+  return { reason, receiveCount, doing }
+}
+
+/** What many a consumer does: a message is deleted when it has come. */
+function deletingFirst({ send }: SQSClient): SqsClient {
+  const sendFirst = async (command: unknown, options: unknown) => {
+    const answer = await (send as (...args: unknown[]) => Promise<unknown>).call(client, command, options)
+    if (!(command instanceof ReceiveMessageCommand)) return answer
+    const { Messages = [] } = answer as { Messages?: { ReceiptHandle: string }[] }
+    const { QueueUrl } = command.input
+    for (const { ReceiptHandle } of Messages)
+      await client.send(new DeleteMessageCommand({ QueueUrl, ReceiptHandle })).catch(() => {})
+    return answer
+  }
+  return { send: sendFirst } as SqsClient
+}
+
+function print(event: string, details: object = {}): void {
+  process.stdout.write(`${JSON.stringify({ event, ...details })}\n`)
+}

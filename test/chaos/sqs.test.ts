@@ -1,0 +1,35 @@
+// `npm run chaos:sqs` in short, so that it works when it is needed; and handled wrongly, to see that it would notice.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { check } from '../../chaos/sqs/checker.ts'
+import { drive } from '../../chaos/sqs/drive.ts'
+import { planOf } from '../../chaos/sqs/plan.ts'
+import { reportOf } from '../../chaos/sqs/report.ts'
+import { freshDatabase } from '../support/database.ts'
+
+async function run(url: string, seed: number, seconds: number, broken: boolean) {
+  const plan = planOf(seed, seconds * 1_000, 10 * seconds)
+  const evidence = await drive(plan, { url, broken })
+  const findings = check(plan, evidence)
+  return { findings, report: reportOf(plan, evidence.counts, findings) }
+}
+
+test('killed, stopped, cut off, with messages twice and replies lost: every promise holds', async (t) => {
+  const { url } = await freshDatabase(t)
+  const { findings, report } = await run(url, 1, 7, false)
+  for (const { promise, broken } of findings) assert.deepEqual(broken, [], `${promise}\n${report}`)
+})
+
+test('without keys, without a memory, deleted first, with groups that go on: the run says so', async (t) => {
+  const { url } = await freshDatabase(t)
+  const { findings, report } = await run(url, 2, 7, true)
+  const broken = findings.filter((finding) => finding.broken.length > 0).map(({ promise }) => promise)
+  for (const promise of [
+    'an effect with a key happened once',
+    'an effect in the transaction of its message happened once',
+    'a message became one job, and that is completed',
+    'each group is handled in its order, each message once',
+  ]) {
+    assert.ok(broken.includes(promise), `${promise}\n${report}`)
+  }
+})

@@ -1,0 +1,46 @@
+// AWS gives out up to ten messages of a FIFO group in one receive, in their order, and then none of that group while any of
+// them is in flight. The emulator gives out one. What it does with several is right but for their order when they come back.
+import type { BuildAppOptions } from 'fauxqs'
+
+interface Queue {
+  readonly fifoMessages: Map<string, { sequenceNumber: string }[]>
+  /** How many of each group are in flight. */
+  readonly fifoLockedGroups: Map<string, number>
+  readonly inflightMessages: Map<string, { message: { messageGroupId: string } }>
+  dequeueFifo(most: number, ...rest: unknown[]): { ReceiptHandle: string }[]
+  processTimers(): void
+}
+
+interface Store {
+  createQueue(...args: unknown[]): Queue
+}
+
+export async function storeWithBatchesOfGroups(): Promise<Pick<BuildAppOptions, 'stores'>> {
+  const { SqsStore } = await import(new URL('sqs/sqsStore.js', import.meta.resolve('fauxqs')).href)
+  const store: Store = new SqsStore()
+  const createQueue = store.createQueue.bind(store)
+  store.createQueue = (...args) => withBatches(createQueue(...args))
+  return { stores: { sqsStore: store } as never }
+}
+
+function withBatches(queue: Queue): Queue {
+  const takeOneOfEach = queue.dequeueFifo.bind(queue)
+  const takeBackExpired = queue.processTimers.bind(queue)
+  const locks = queue.fifoLockedGroups
+  queue.dequeueFifo = (most, ...rest) => {
+    const taken = takeOneOfEach(most, ...rest)
+    for (let more = taken; more.length > 0 && taken.length < most; taken.push(...more)) {
+      const ours = taken.map(({ ReceiptHandle }) => queue.inflightMessages.get(ReceiptHandle)!.message.messageGroupId)
+      for (const group of ours) locks.delete(group)
+      more = takeOneOfEach(most - taken.length, ...rest)
+      for (const group of ours) locks.set(group, (locks.get(group) ?? 0) + 1)
+    }
+    return taken
+  }
+  queue.processTimers = () => {
+    takeBackExpired()
+    for (const group of queue.fifoMessages.values())
+      group.sort((one, other) => one.sequenceNumber.localeCompare(other.sequenceNumber))
+  }
+  return queue
+}
