@@ -74,6 +74,7 @@ export class SqsConsumer<Body = unknown> {
       groups: this.#groups,
       events,
       isMoreToCome,
+      severalForMs: () => this.#receiver.severalForMs(),
     })
     this.#chores = new Chores(this.#settings.chores, this.#settings.pool!, events)
     this.#receiver = new Receiver({
@@ -187,7 +188,10 @@ export class SqsConsumer<Body = unknown> {
   #expired(held: HeldMessage): void {
     this.#events.tell('expired', infoOf(held))
     this.#events.log('warn', held, 'could not be kept invisible, and may be delivered to somebody else')
-    if (this.#settings.isFifo) this.#stopGroup(held)
+    if (this.#settings.isFifo) {
+      this.#groups.stop(held, held.visibleFrom - monotonicMs())
+      this.#stopGroup(held)
+    }
     if (this.#groups.remove(held)) this.#waiting--
     this.#receiver.more()
   }

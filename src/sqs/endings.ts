@@ -20,6 +20,8 @@ export interface EndingsParts {
   readonly events: Events
   /** Whether others may end any moment. */
   readonly isMoreToCome: () => boolean
+  /** For how long some receive may still bring several messages at once. */
+  readonly severalForMs: () => number
 }
 
 interface Return {
@@ -100,9 +102,12 @@ export class Endings {
       if (error !== undefined) this.#parts.events.log('warn', held, `ended too late: ${reason}`, error)
       return false
     }
-    const seconds = secondsFor(held, monotonicMs(), delayMs)
-    const isFirst = reason !== 'group' && reason !== 'stopping'
-    if (isFirst && this.#parts.settings.isFifo) this.#parts.groups.stop(held, seconds * 1_000)
+    const { settings, groups, severalForMs } = this.#parts
+    const isHead = settings.isFifo && reason !== 'group' && reason !== 'stopping'
+    const isWearing =
+      isHead && settings.onGroupFailure === 'stop' && (held.receiveCount > 1 || groups.isAnyBehind(held))
+    const seconds = secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
+    if (isHead) groups.stop(held, seconds * 1_000)
     held.isGone = true // From here on its receipt is for this one request.
     this.open.add(held)
     const told = await this.#returns.add({ held, seconds })

@@ -2,7 +2,8 @@
  * The groups of a FIFO queue: one message of each at a time, in the order in which they came.
  *
  * SQS counts a delivery of each message that it gives out, tried or not. So that those behind a message that fails again and
- * again do not wear out with it, messages are to be asked for one by one around the time when it comes again.
+ * again do not wear out with it, messages are to be asked for one by one around the time when it comes again, and it does not
+ * come again while a receive is open that would bring them along.
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { HeldMessage } from './held.ts'
@@ -46,6 +47,10 @@ export class Groups {
     const at = waiting.indexOf(held)
     if (at >= 0) waiting.splice(at, 1)
     return at >= 0
+  }
+
+  isAnyBehind(held: HeldMessage): boolean {
+    return (this.#waiting.get(groupOf(held)) ?? []).length > 0
   }
 
   /** Those that wait behind it, the last one first: they wait no longer. */

@@ -13,6 +13,8 @@ import { BATCH } from './request.ts'
 
 const SIDE_BY_SIDE = 16
 const BACKOFF = { firstMs: 200, maxMs: 20_000 }
+/** SQS counts from when it has the request. */
+const ON_THE_WAY_MS = 1_000
 
 export interface ReceiverParts {
   readonly queue: SqsQueue
@@ -38,6 +40,8 @@ export class Receiver {
   readonly #open = new Set<Promise<void>>()
   /** Asked for and not yet answered. */
   #asked = 0
+  /** When those that may bring several messages are answered at the latest. */
+  readonly #severalBy = new Set<{ readonly at: number }>()
   #wanted = 1
   #isWelcome = false
   #failures = 0
@@ -64,6 +68,12 @@ export class Receiver {
     if (there || this.#resting !== undefined) return
     this.#outages++
     this.#rest()
+  }
+
+  /** For how long some receive may still bring several messages at once. */
+  severalForMs(): number {
+    const last = Math.max(...[...this.#severalBy].map(({ at }) => at), 0)
+    return Math.max(0, last - monotonicMs())
   }
 
   /** Hangs up. Resolves when no answer can come any more. */
@@ -98,8 +108,12 @@ export class Receiver {
     const { queue, waitS, visibilityS, onReceived, onProblem, onRefused } = this.#parts
     this.#asked += most
     const sentAt = monotonicMs()
+    const several = { at: sentAt + waitS * 1_000 + ON_THE_WAY_MS }
+    if (most > 1) this.#severalBy.add(several)
     try {
-      const messages = await queue.receive(most, waitS, visibilityS, this.#stop.signal)
+      const messages = await queue
+        .receive(most, waitS, visibilityS, this.#stop.signal)
+        .finally(() => this.#severalBy.delete(several))
       this.#isWelcome = true
       this.#failures = 0
       // AWS may answer with fewer than there are, but seldom with none.

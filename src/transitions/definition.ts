@@ -190,8 +190,12 @@ export class Definition {
     const byArrow = Object.hasOwn(this.arrows, status) ? this.arrows[status]! : []
     if (this.phases === undefined) return byArrow
     const { ready, claimed, done, failed } = this.phases
-    const byPhase = { [ready]: [claimed, failed], [claimed]: [done, failed, ready], [failed]: [ready] }
-    return [...byArrow, ...(byPhase[status] ?? [])]
+    const byPhase = new Map([
+      [ready, [claimed, failed]],
+      [claimed, [done, failed, ready]],
+      [failed, [ready]],
+    ])
+    return [...byArrow, ...(byPhase.get(status) ?? [])]
   }
 
   #literal(option: string, status: string): string {

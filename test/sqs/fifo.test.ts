@@ -5,107 +5,47 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { type SqsClient, SqsConsumer, type SqsConsumerOptions } from '../../src/sqs/index.ts'
-import { inTime, lastFirst, type Undo } from '../support/worker.ts'
-import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
+import { inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
+import { inTime, until } from '../support/worker.ts'
+import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { gate, isEmpty, next, sqsScene, told } from './scene.ts'
+import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
-const body = z.string()
+const THREE_AND_ONE = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
 
-for (const onGroupFailure of ['stop', 'skip'] as const) {
-  test(`a message that fails once, ${onGroupFailure}: its group waits for it, others do not`, async (t) => {
-    const scene = await sqsScene(t)
-    const { queue, send, consumer } = scene
-    const url = await queue({ fifo: true })
-    for (const [group, text] of [
-      ['a', 'a1'],
-      ['a', 'a2'],
-      ['b', 'b1'],
-      ['a', 'a3'],
-      ['b', 'b2'],
-    ] as const) {
-      await send(url, JSON.stringify(text), { group })
-    }
-    const done: string[] = []
-    const busy = consumer({
-      queueUrl: url,
-      body,
-      onGroupFailure,
-      handle: ({ body, receiveCount }) => {
-        if (body === 'a1' && receiveCount === 1) throw new Error('on purpose')
-        done.push(body)
-      },
-    })
-    await told(busy, 'handled', 5)
-    assert.deepEqual(done, ['b1', 'b2', 'a1', 'a2', 'a3'])
-    await isEmpty(scene, url)
-  })
-}
-
-/** A FIFO queue that delivers these at once, each a group and a body, and notes what is done to them. */
-function scripted(messages: readonly (readonly [group: string, text: string])[]) {
-  const did: string[] = []
-  const deletes = { mayEnd: Promise.resolve() as Promise<unknown>, refuse: new Set<string>() }
-  const extensions = { refuse: new Set<string>() }
-  const receive = { takes: () => {} }
-  let isFirst = true
-  const client = through({} as SqsClient, async (name, _, { input }, signal) => {
-    if (name === 'ReceiveMessage') {
-      if (!isFirst) return silence(signal)
-      isFirst = false
-      receive.takes()
-      return {
-        Messages: messages.map(([group, text]) => ({
-          MessageId: text,
-          ReceiptHandle: text,
-          Body: JSON.stringify(text),
-          Attributes: { MessageGroupId: group, ApproximateReceiveCount: '1' },
-        })),
-      }
-    }
-    const entries = input.Entries! as readonly { Id: string; ReceiptHandle: string; VisibilityTimeout?: number }[]
-    if (name === 'DeleteMessageBatch') await deletes.mayEnd
-    const { refuse } = name === 'DeleteMessageBatch' ? deletes : extensions
-    const refused = entries.filter(({ ReceiptHandle }) => refuse.has(ReceiptHandle))
-    for (const entry of entries.filter((candidate) => !refused.includes(candidate))) {
-      const { ReceiptHandle, VisibilityTimeout } = entry
-      did.push(name === 'DeleteMessageBatch' ? `delete ${ReceiptHandle}` : `${ReceiptHandle} in ${VisibilityTimeout} s`)
-    }
-    return {
-      Successful: entries.filter((candidate) => !refused.includes(candidate)),
-      Failed: refused.map(({ Id }) => ({ Id, Code: 'ReceiptHandleIsInvalid', SenderFault: true })),
-    }
-  })
-  const start = (t: Undo, options: Omit<SqsConsumerOptions<string>, 'queueUrl'>): SqsConsumer<string> => {
-    const consumer = new SqsConsumer(client, {
-      queueUrl: 'http://localhost/q.fifo',
-      body,
-      signals: [],
-      log: () => {},
-      ...options,
-    })
-    void consumer.run()
-    t.after(() => consumer.stop({ grace: 0 }))
-    return consumer
+/** A handler that fails on a1, and which messages it was given. */
+function failingFirst() {
+  const started: string[] = []
+  const handle = ({ id }: { readonly id: string }) => {
+    started.push(id)
+    if (id === 'a1') throw new Error('on purpose')
   }
-  return { did, deletes, extensions, receive, start }
+  return { started, handle }
 }
 
-const THREE_AND_ONE = [
-  ['a', 'a1'],
-  ['a', 'a2'],
-  ['b', 'b1'],
-  ['a', 'a3'],
-] as const
+test('a message that fails once: its group waits for it, others do not', async (t) => {
+  const scene = await sqsScene(t)
+  const { queue, send, consumer } = scene
+  const url = await queue({ fifo: true })
+  for (const text of ['a1', 'a2', 'b1', 'a3', 'b2']) await send(url, JSON.stringify(text), { group: text[0]! })
+  const done: string[] = []
+  const busy = consumer({
+    queueUrl: url,
+    body: z.string(),
+    handle: ({ body, receiveCount }) => {
+      if (body === 'a1' && receiveCount === 1) throw new Error('on purpose')
+      done.push(body)
+    },
+  })
+  await told(busy, 'handled', 5)
+  assert.deepEqual(done, ['b1', 'b2', 'a1', 'a2', 'a3'])
+  await isEmpty(scene, url)
+})
 
 test('stop: those behind a failure are handed back at once, the last one first, and none of them has started', async (t) => {
   const { did, start } = scripted(THREE_AND_ONE)
-  const started: string[] = []
-  const consumer = start(lastFirst(t), {
-    handle: ({ body }) => {
-      started.push(body)
-      if (body === 'a1') throw new Error('on purpose')
-    },
-  })
+  const { started, handle } = failingFirst()
+  const consumer = start(t, { handle })
   const [returned] = await Promise.all([told(consumer, 'returned', 3), next(consumer, 'handled')])
   assert.deepEqual(started.sort(), ['a1', 'b1'])
   assert.deepEqual(
@@ -124,32 +64,26 @@ test('stop: those behind a failure are handed back at once, the last one first, 
 
 test('skip: those behind a failure are handled, one after the other', async (t) => {
   const { did, start } = scripted(THREE_AND_ONE)
-  const consumer = start(lastFirst(t), {
-    onGroupFailure: 'skip',
-    handle: ({ body }) => {
-      if (body === 'a1') throw new Error('on purpose')
-    },
-  })
+  const consumer = start(t, { onGroupFailure: 'skip', handle: failingFirst().handle })
   await Promise.all([next(consumer, 'returned'), told(consumer, 'handled', 3)])
   assert.deepEqual(
-    did.filter((what) => what.includes('a')),
+    did.filter((what) => what.includes('a') && what !== 'delete b1'),
     ['a1 in 1 s', 'delete a2', 'delete a3'],
   )
 })
 
 test('the next of a group starts when the delete of the one before it is known', async (t) => {
-  const { deletes, start } = scripted(THREE_AND_ONE)
   const [mayEnd, b1] = [gate(), gate()]
-  deletes.mayEnd = mayEnd.opened
+  const { start } = scripted(THREE_AND_ONE, { DeleteMessageBatch: (_, usual) => mayEnd.opened.then(usual) })
   const started: string[] = []
-  const consumer = start(lastFirst(t), {
-    handle: ({ body }) => {
-      started.push(body)
-      if (body === 'b1') b1.open()
+  const consumer = start(t, {
+    handle: ({ id }) => {
+      started.push(id)
+      if (id === 'b1') b1.open()
     },
   })
   await inTime(b1.opened, 'b1 did not start')
-  for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
+  await settled()
   assert.deepEqual(started, ['a1', 'b1'])
   const handled = told(consumer, 'handled', 4)
   mayEnd.open()
@@ -158,10 +92,11 @@ test('the next of a group starts when the delete of the one before it is known',
 })
 
 test('stop: after a delete that failed for good the rest of the group is handed back', async (t) => {
-  const { deletes, start } = scripted(THREE_AND_ONE)
-  deletes.refuse.add('a1')
+  const { start } = scripted(THREE_AND_ONE, {
+    DeleteMessageBatch: ({ asked }) => refusing(asked, ['a1'], 'ReceiptHandleIsInvalid', true),
+  })
   const started: string[] = []
-  const consumer = start(lastFirst(t), { handle: ({ body }) => void started.push(body) })
+  const consumer = start(t, { handle: ({ id }) => void started.push(id) })
   const [returned, handled] = await Promise.all([told(consumer, 'returned', 2), told(consumer, 'handled', 2)])
   assert.deepEqual(
     returned.map(({ messageId }) => messageId),
@@ -174,36 +109,81 @@ test('stop: after a delete that failed for good the rest of the group is handed 
   assert.deepEqual(started, ['a1', 'b1'])
 })
 
-for (const onGroupFailure of ['stop', 'skip'] as const) {
-  test(`a late receive, of which one message cannot be kept, ${onGroupFailure}: its group goes no further, or does`, async (t) => {
-    const { did, extensions, receive, start } = scripted(THREE_AND_ONE)
-    const now = performance.now.bind(performance)
-    let late = 0
-    t.mock.method(performance, 'now', () => now() + late)
-    receive.takes = () => {
-      late += 20_000 // Of thirty.
-    }
-    extensions.refuse.add('a1')
-    const consumer = start(lastFirst(t), { onGroupFailure, handle: () => {} })
-    const expired = next(consumer, 'expired')
-    const isStop = onGroupFailure === 'stop'
-    await Promise.all([told(consumer, 'handled', isStop ? 1 : 3), ...(isStop ? [told(consumer, 'returned', 2)] : [])])
-    assert.equal((await expired).messageId, 'a1')
-    assert.deepEqual(
-      did.filter((what) => !what.endsWith('30 s') && what !== 'delete b1'),
-      isStop ? ['a3 in 0 s', 'a2 in 0 s'] : ['delete a2', 'delete a3'],
-    )
-  })
-}
-
 test('a failure that is recorded in the row was deleted, so the group goes on', async (t) => {
   const { did, start } = scripted(THREE_AND_ONE)
-  const consumer = start(lastFirst(t), {
-    handle: ({ body }) => (body === 'a1' ? { outcome: 'failed', error: new Error('in the row') } : undefined),
+  const consumer = start(t, {
+    handle: ({ id }) => (id === 'a1' ? { outcome: 'failed', error: new Error('in the row') } : undefined),
   })
   await Promise.all([next(consumer, 'failed'), told(consumer, 'handled', 3)])
   assert.deepEqual(
-    did.filter((what) => what.includes('a') && what !== 'delete b1'),
+    did.filter((what) => what !== 'delete b1'),
     ['delete a1', 'delete a2', 'delete a3'],
   )
 })
+
+test('messages of which no group is told are one group', async (t) => {
+  const mayEnd = gate()
+  const { did, start } = scripted([message('m1'), message('m2')])
+  const started: string[] = []
+  const consumer = start(t, {
+    handle: ({ id }) => {
+      started.push(id)
+      return mayEnd.opened
+    },
+  })
+  const handled = told(consumer, 'handled', 2)
+  await told(consumer, 'received', 2)
+  await settled()
+  assert.deepEqual(started, ['m1'])
+  mayEnd.open()
+  await handled
+  assert.deepEqual(did, ['delete m1', 'delete m2'])
+})
+
+test('each receive has an id of its own, so that one that is asked again gets the same messages', async (t) => {
+  const { start, all } = scripted([message('a1', 'a')])
+  start(t, {})
+  await until('it asks again', () => all('ReceiveMessage').length === 2)
+  const [first, second] = all('ReceiveMessage').map(({ asked }) => asked.ReceiveRequestAttemptId)
+  assert.ok(first !== undefined && second !== undefined && first !== second, `${first} ${second}`)
+  const standard = scripted([])
+  standard.start(t, { queueUrl: STANDARD })
+  await until('it asks', () => standard.all('ReceiveMessage').length > 0)
+  assert.equal(standard.all('ReceiveMessage')[0]!.asked.ReceiveRequestAttemptId, undefined)
+})
+
+for (const [way, handleOf] of [
+  ['in two phases', inTwoPhases<{ id: number }, 'result' | 'completed_at'>],
+  ['in one update', undefined],
+] as const) {
+  test(`a row that somebody else is at, ${way}: its group waits; without groups there is nothing to wait for`, async (t) => {
+    const scene = await sqsScene(t)
+    const { db, queue, send, consumer } = scene
+    await createSummaries(db, 2)
+    await summaries.claim(db.pool, 1)
+    const done: number[] = []
+    const id = ({ body }: { readonly body: { readonly id: number } }) => body.id
+    const work = async ({ body }: { readonly body: { readonly id: number } }) => {
+      done.push(body.id)
+      return { result: 'done' }
+    }
+    const handle = handleOf
+      ? handleOf(summaries, db.pool, id, work)
+      : inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work })
+    const standard = await queue()
+    const carefree = consumer<{ id: number }>({ queueUrl: standard, handle })
+    const dropped = next(carefree, 'already_handled')
+    await send(standard, { id: 1 })
+    assert.equal((await dropped).deleted, true)
+
+    const url = await queue({ fifo: true })
+    for (const id of [1, 2]) await send(url, { id })
+    const busy = consumer<{ id: number }>({ queueUrl: url, handle })
+    const [returned, already, handled] = [next(busy, 'returned'), next(busy, 'already_handled'), next(busy, 'handled')]
+    assert.deepEqual([(await returned).reason, (await returned).rowId, done], ['row_busy', '1', []])
+    await db.pool.query(`update summary set status = 'completed' where id = 1`)
+    assert.deepEqual([(await already).rowId, (await handled).rowId, done], ['1', '2', [2]])
+    assert.equal((await summary(db, 2)).status, 'completed')
+    await isEmpty(scene, url)
+  })
+}

@@ -7,7 +7,7 @@ import { inOneUpdate, inTwoPhases, intoQueue, intoQueues, oncePerMessage } from 
 import { callProvider } from '../support/provider.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
-import { gate, isEmpty, next, sqsScene, told } from './scene.ts'
+import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
 
 const body = z.object({ id: z.number() })
 
@@ -195,6 +195,36 @@ test('into queues of ours: the kind by a field, one business key one job, and an
   assert.equal(await count(db, 'from leasehold.jobs'), 2)
   await isEmpty(scene, url)
 })
+
+for (const [known, end] of [
+  ['by its id', 'already_handled'],
+  ['by a key of its own', 'dead'],
+] as const) {
+  test(`into queues of ours, ${known}: a redelivery whose input comes out differently is ${end}`, async (t) => {
+    const scene = await sqsScene(t)
+    const { db, lh, sqs, queue, send, consumer, depth } = scene
+    const [url, dead] = [await queue(), await queue()]
+    let deletes = 0
+    const client = through(sqs.client, async (name, send) => {
+      if (name !== 'DeleteMessageBatch' || ++deletes > 1) return send()
+      return { Failed: [{ Id: '0', Code: 'AccessDenied', SenderFault: true }] }
+    })
+    const handle = intoQueues<{ to: string }>(lh, {
+      kinds: [kind('mail')],
+      kindOf: () => 'mail',
+      input: ({ body, receiveCount }) => ({ ...body, receiveCount }),
+      ...(end === 'dead' ? { key: ({ body }) => body.to } : {}),
+    })
+    const busy = consumer<{ to: string }>({ queueUrl: url, deadLetterQueueUrl: dead, visibility: '1s', handle }, client)
+    const ended = next(busy, end)
+    await send(url, { to: 'ann' })
+    const { receiveCount, deleted, ...more } = await ended
+    assert.deepEqual([receiveCount, deleted], [2, true])
+    assert.equal('reason' in more ? more.reason : undefined, end === 'dead' ? 'key_conflict' : undefined)
+    assert.deepEqual([await count(db, 'from leasehold.jobs'), (await depth(dead)).visible], [1, end === 'dead' ? 1 : 0])
+    await isEmpty(scene, url)
+  })
+}
 
 test('a function of ones own: the message is deleted when it returns, and comes again when it throws', async (t) => {
   const scene = await sqsScene(t)

@@ -81,6 +81,17 @@ test('an effect that throws Fatal is not tried again, any other error is', async
   assert.ok((await summary(db, 2)).retry_at! > new Date())
 })
 
+test('a failure may say how long to wait, however short the backoff, claimed or not', async (t) => {
+  const db = await withRows(t, 2)
+  const claimed = await summaries.claim(db.pool, 1)
+  assert.ok(claimed.outcome === 'applied')
+  await summaries.fail(db.pool, claimed.claim, new Error('busy'), { after: '6h' })
+  await summaries.fail(db.pool, 2, new Error('busy'), { after: '6h' })
+  const { rows } = await db.pool.query(`select status, retry_at - sent_at >= interval '6 hours' as late,
+    retry_at - sent_at < interval '9 hours' as soon from summary`)
+  assert.deepEqual(rows, new Array(2).fill({ status: 'error', late: true, soon: true }))
+})
+
 test('a renewal that is never answered neither hides that the claim is over nor holds up the end', async (t) => {
   const db = await withRows(t, 1)
   const quick = statusTable('summary', { columns: ['result'], stuckAfter: '400ms' })

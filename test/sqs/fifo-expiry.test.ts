@@ -1,0 +1,109 @@
+// FIFO queues: messages that could not be kept invisible. None of their group overtakes them, and none takes up room.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { movableClock } from '../support/movable-clock.ts'
+import { inTime, until } from '../support/worker.ts'
+import { gate, next, told } from './scene.ts'
+import { message, refusing, scripted, settled } from './scripted.ts'
+
+const MESSAGES = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
+
+/** A receive that is answered so late that little of the timeout is certain, and each time refuses to extend these. */
+function late(t: TestContext, refused: readonly (readonly string[])[], SenderFault = false) {
+  const clock = movableClock(t)
+  let attempts = 0
+  return scripted(MESSAGES, {
+    ReceiveMessage: (_, usual) => {
+      if (attempts === 0) clock.pass(25_000)
+      return usual()
+    },
+    ChangeMessageVisibilityBatch: ({ asked }, usual) =>
+      asked.Entries![0]!.VisibilityTimeout === 0
+        ? usual()
+        : refusing(asked, refused[attempts++] ?? [], 'InternalError', SenderFault),
+  })
+}
+
+for (const [what, refused, isForGood, asked] of [
+  ['for good', [['a1']], true, 1],
+  ['twice', [['a1'], ['a1']], false, 2],
+] as const) {
+  test(`received late, and one could not be extended, ${what}: those of its group are handed back, none overtakes it`, async (t) => {
+    const { start, all } = late(t, refused, isForGood)
+    const started: string[] = []
+    const consumer = start(t, { handle: ({ id }) => void started.push(id) })
+    const [expired, returned, handled] = [
+      next(consumer, 'expired'),
+      told(consumer, 'returned', 2),
+      next(consumer, 'handled'),
+    ]
+    assert.deepEqual([(await expired).messageId, (await handled).messageId], ['a1', 'b1'])
+    assert.deepEqual((await returned).map(({ messageId, reason }) => [messageId, reason]).sort(), [
+      ['a2', 'group'],
+      ['a3', 'group'],
+    ])
+    assert.deepEqual(started, ['b1'])
+    const extensions = all('ChangeMessageVisibilityBatch').filter(
+      ({ asked }) => asked.Entries![0]!.VisibilityTimeout! > 0,
+    )
+    assert.equal(extensions.length, asked)
+  })
+}
+
+test('received late, and one was extended at the second attempt: only it was asked for again, and all are handled in order', async (t) => {
+  const { start, all } = late(t, [['a1']])
+  const started: string[] = []
+  const consumer = start(t, { handle: ({ id }) => void started.push(id) })
+  await told(consumer, 'handled', 4)
+  assert.deepEqual(
+    started.filter((id) => id !== 'b1'),
+    ['a1', 'a2', 'a3'],
+  )
+  const sizes = all('ChangeMessageVisibilityBatch').map(({ asked }) => asked.Entries!.length)
+  assert.deepEqual([sizes, consumer.counts().expired], [[4, 1], 0])
+})
+
+test('those behind one that is no longer ours are handed back, and the one before it goes on', async (t) => {
+  const mayEnd = gate()
+  const { start, did } = scripted(MESSAGES.slice(0, 2).concat(MESSAGES.slice(3)), {
+    ChangeMessageVisibilityBatch: ({ asked }) => refusing(asked, ['a2'], 'MessageNotInflight', true),
+  })
+  const started: string[] = []
+  const consumer = start(t, {
+    visibility: '1s',
+    handle: ({ id, signal }) => {
+      started.push(id)
+      return mayEnd.opened.then(() => signal.throwIfAborted())
+    },
+  })
+  const [expired, returned, handled] = [
+    next(consumer, 'expired'),
+    next(consumer, 'returned'),
+    next(consumer, 'handled'),
+  ]
+  assert.equal((await expired).messageId, 'a2')
+  assert.deepEqual([(await returned).messageId, (await returned).reason], ['a3', 'group'])
+  mayEnd.open()
+  assert.deepEqual([(await handled).messageId, (await handled).deleted], ['a1', true])
+  await settled()
+  assert.deepEqual(started, ['a1'])
+  assert.ok(did.includes('a3 in 0 s') && !did.includes('delete a2'), did.join())
+})
+
+test('those that expire while they wait free their places', async (t) => {
+  const mayEnd = gate()
+  t.after(mayEnd.open)
+  const ten = Array.from({ length: 10 }, (_, index) => message(`a${index}`, 'a'))
+  const { start, all } = scripted(ten, {
+    ChangeMessageVisibilityBatch: () => Promise.reject(new Error('unreachable')),
+  })
+  const consumer = start(t, { visibility: '1s', onGroupFailure: 'skip', handle: () => mayEnd.opened })
+  const expired = told(consumer, 'expired', 10)
+  await until('all are held', () => consumer.held === 10)
+  assert.equal(all('ReceiveMessage').length, 1)
+  await expired
+  await until('it asks again', () => all('ReceiveMessage').length === 2)
+  // The place of the one that runs is not free.
+  assert.deepEqual([all('ReceiveMessage')[1]!.asked.MaxNumberOfMessages, consumer.held], [9, 1])
+  await inTime(consumer.stop({ grace: 0 }), 'it does not stop')
+})

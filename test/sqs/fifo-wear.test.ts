@@ -1,0 +1,105 @@
+// A message that fails each time ends in the dead letters of SQS. Those behind it in its group do not go with it.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { SqsConsumer, type SqsConsumerOptions, type SqsMessage } from '../../src/sqs/index.ts'
+import { movableClock } from '../support/movable-clock.ts'
+import { until } from '../support/worker.ts'
+import { awsFifo } from './aws-fifo.ts'
+import { told } from './scene.ts'
+import { FIFO } from './scripted.ts'
+
+const MAX_RECEIVE_COUNT = 3
+
+/** Consumes a1 … an and b1, with a handler for a1 that does not succeed. Time passes when a message is to come again later. */
+function consuming(
+  t: TestContext,
+  n: number,
+  onFirst: (message: SqsMessage, place: ReturnType<typeof awsFifo>) => Promise<unknown>,
+  options: Partial<SqsConsumerOptions> = {},
+) {
+  const clock = movableClock(t)
+  const followers = Array.from({ length: n - 1 }, (_, index) => `a${index + 2}`)
+  const queue = awsFifo(['a1', 'b1', ...followers], MAX_RECEIVE_COUNT)
+  const handled: string[] = []
+  const deliveries: number[] = []
+  const pass = (ms: number) => {
+    clock.pass(ms)
+    queue.pass(ms)
+  }
+  const handle = async (message: SqsMessage) => {
+    if (message.id === 'a1') return onFirst(message, { ...queue, pass })
+    handled.push(message.id)
+    deliveries.push(message.receiveCount)
+  }
+  const consumer = new SqsConsumer(queue.client, { queueUrl: FIFO, signals: [], log: () => {}, ...options, handle })
+  consumer.on('returned', ({ delayMs }) => delayMs > 0 && pass(delayMs))
+  const all = told(consumer, 'handled', n)
+  void consumer.run()
+  t.after(() => consumer.stop({ grace: 0 }))
+  return { consumer, queue, followers, handled, deliveries, all }
+}
+
+type Scene = ReturnType<typeof consuming>
+
+function onlyTheFirstIsDead({ queue, handled, followers }: Scene): void {
+  assert.deepEqual(queue.dead, ['a1'])
+  assert.deepEqual(
+    handled.filter((id) => id !== 'b1'),
+    followers,
+  )
+}
+
+/** Until a receive is open that takes several. */
+async function untilSeveralAreAskedFor({ open }: Pick<Scene['queue'], 'open'>, receives: number): Promise<void> {
+  await until('receives are open', () => [...open.values()].filter((most) => most > 1).length >= receives)
+}
+
+test('one that fails at once: the others are delivered once for nothing, and handled in order', async (t) => {
+  const scene = consuming(t, 5, () => Promise.reject(new Error('on purpose')))
+  await scene.all
+  onlyTheFirstIsDead(scene)
+  assert.deepEqual(Math.max(...scene.deliveries), 2)
+})
+
+test('one that fails while receives are open that would bring the others along comes again after them', async (t) => {
+  const scene = consuming(
+    t,
+    25,
+    async ({ receiveCount }, queue) => {
+      if (receiveCount === 1) await untilSeveralAreAskedFor(queue, 2)
+      throw new Error('on purpose')
+    },
+    { concurrency: 100 },
+  )
+  await scene.all
+  onlyTheFirstIsDead(scene)
+  assert.deepEqual(Math.max(...scene.deliveries), 2)
+})
+
+test('one that is slow to fail, each time', async (t) => {
+  const scene = consuming(
+    t,
+    5,
+    async (_, queue) => {
+      queue.pass(600_000)
+      await untilSeveralAreAskedFor(queue, 1)
+      throw new Error('on purpose')
+    },
+    { visibility: '12h' },
+  )
+  await scene.all
+  onlyTheFirstIsDead(scene)
+  assert.deepEqual(Math.max(...scene.deliveries), 2)
+})
+
+test('one that takes too long, each time', async (t) => {
+  const scene = consuming(
+    t,
+    5,
+    ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve({ outcome: 'again' }))),
+    { visibility: '1s', timeout: '1s' },
+  )
+  scene.consumer.on('expired', () => scene.queue.pass(1_000))
+  await scene.all
+  onlyTheFirstIsDead(scene)
+})
