@@ -5,7 +5,7 @@ import { bodyOf, type Plan, type PlannedMessage, WAYS, type Way } from './plan.t
 import { unless, type World } from './world.ts'
 
 /** How long a message may be ahead of its row. */
-const AHEAD_MS = 800
+const AHEAD_MS = 3_000
 
 export class Producer {
   /** How often a publisher gave up, and was asked again. */

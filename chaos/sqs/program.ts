@@ -23,7 +23,8 @@ export interface Orders {
 }
 
 const GRACE = '3s'
-const FAILS = 0.06
+/** What is handled wrongly fails more often, so that this is seen soon. */
+const FAILS = { rightly: 0.06, wrongly: 0.2 }
 
 const EVENTS: readonly (keyof SqsConsumerEvents)[] = [
   'handled',
@@ -51,7 +52,7 @@ pool.on('error', () => {}) // Whoever waits for an answer is told.
 const leasehold = new Leasehold({ pool, prepare: false, log: () => {} })
 const client = new SQSClient(sqs)
 const mood = (key: string) => {
-  if (!calm && randomFrom(`${seed} ${key}`)() < FAILS) throw new Error('on purpose')
+  if (!calm && randomFrom(`${seed} ${key}`)() < (broken ? FAILS.wrongly : FAILS.rightly)) throw new Error('on purpose')
 }
 const surroundings: Surroundings = { pool, leasehold, provider, mood, broken }
 
@@ -78,7 +79,7 @@ const chores = (['two phases', 'one update'] as const).map((way) => {
     queueUrl: queues[way],
     body: (id) => ({ id: Number(id), type: 'task' }),
   })
-  return TABLES[way].recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '6s', every: '1s' })
+  return TABLES[way].recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '8s', every: '1s' })
 })
 const worker = leasehold.worker([handle(task, jobOf(surroundings))], {
   lease: '3s',

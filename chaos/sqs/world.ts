@@ -27,8 +27,8 @@ const FAULTS: readonly FaultRule[] = [
   { fault: 'delay', chance: 0.03, upToMs: 500 },
   { fault: 'late reply', chance: 0.04, upToMs: 1_500 },
 ]
-/** A call that is made again is slow more often: whoever made it first may still be there, stopped, and go on meanwhile. */
-const SLOW = { chance: 0.15, again: 0.5, leastMs: 1_200, mostMs: 4_000 }
+/** In two phases most are slow, so that a process is often stopped in one, and finds somebody else in it when it goes on. */
+const SLOW = { chance: 0.1, inTwoPhases: 0.6, leastMs: 1_200, mostMs: 4_000 }
 
 /** By which sessions of the harness itself are known. */
 export const OURS = 'chaos'
@@ -69,10 +69,10 @@ export async function createWorld(plan: Plan, url: string): Promise<World> {
   const calm = new AbortController()
   setMaxListeners(0, calm.signal) // One for each slow answer.
   const provider = await startProvider({
-    answerAfter: async ({ happened }) => {
+    answerAfter: async ({ effect }) => {
+      const chance = effect.startsWith('two phases/') ? SLOW.inTwoPhases : SLOW.chance
       const [luck, howSlow] = [slowness(), slowness()]
-      if (luck < (happened ? SLOW.chance : SLOW.again))
-        await unless(calm.signal, SLOW.leastMs + howSlow * (SLOW.mostMs - SLOW.leastMs))
+      if (luck < chance) await unless(calm.signal, SLOW.leastMs + howSlow * (SLOW.mostMs - SLOW.leastMs))
     },
   })
   const wornOut = { standard: await sqs.createQueue('worn-out'), fifo: await sqs.createQueue('worn-out.fifo') }

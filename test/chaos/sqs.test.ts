@@ -16,13 +16,13 @@ async function run(url: string, seed: number, seconds: number, broken: boolean) 
 
 test('killed, stopped, cut off, with messages twice and replies lost: every promise holds', async (t) => {
   const { url } = await freshDatabase(t)
-  const { findings, report } = await run(url, 1, 7, false)
+  const { findings, report } = await run(url, 1, 5, false)
   for (const { promise, broken } of findings) assert.deepEqual(broken, [], `${promise}\n${report}`)
 })
 
 test('without keys, without a memory, deleted first, with groups that go on: the run says so', async (t) => {
   const { url } = await freshDatabase(t)
-  const { findings, report } = await run(url, 2, 7, true)
+  const { findings, report } = await run(url, 2, 5, true)
   const broken = findings.filter((finding) => finding.broken.length > 0).map(({ promise }) => promise)
   for (const promise of [
     'an effect with a key happened once',
