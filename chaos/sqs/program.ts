@@ -66,7 +66,6 @@ const consumers = WAYS.map((way) => {
     wait: '1s',
     grace: GRACE,
     backoff: { first: '1s', max: '2s' },
-    onGroupFailure: broken ? 'skip' : 'stop',
     handle: handleOf(way, surroundings),
     log: () => {},
   })

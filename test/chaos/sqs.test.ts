@@ -20,7 +20,7 @@ test('killed, stopped, cut off, with messages twice and replies lost: every prom
   for (const { promise, broken } of findings) assert.deepEqual(broken, [], `${promise}\n${report}`)
 })
 
-test('without keys, without a memory, deleted first, with groups that go on: the run says so', async (t) => {
+test('without keys, without a memory, deleted first, answered too soon: the run says so', async (t) => {
   const { url } = await freshDatabase(t)
   const { findings, report } = await run(url, 2, 5, true)
   const broken = findings.filter((finding) => finding.broken.length > 0).map(({ promise }) => promise)
