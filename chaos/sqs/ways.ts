@@ -94,7 +94,7 @@ export function handleOf(way: Way, { pool, leasehold, provider, mood, broken }: 
     case 'in order': {
       const append = oncePerMessage(leasehold, messageSource('in order'), async (tx, message: Message) => {
         if (message.body.fatal) throw new Fatal('poison')
-        // So that a group which goes on is seen to: in a short run chance alone might spare it.
+        // In a short run chance alone might spare all of them.
         if (broken && message.receiveCount === 1 && message.body.id % 2 === 0) throw new Error('on purpose')
         await tx.query('insert into line (group_id, id) values ($1, $2)', [message.groupId, message.body.id])
         await call(message, `in order ${message.body.id}`)
