@@ -22,7 +22,8 @@ export interface Orders {
   readonly calm: boolean
 }
 
-const GRACE = '3s'
+/** Shorter than what is slow, so that some is handed back. */
+const GRACE = '500ms'
 /** What is handled wrongly fails more often, so that this is seen soon. */
 const FAILS = { rightly: 0.06, wrongly: 0.2 }
 
