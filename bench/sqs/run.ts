@@ -34,7 +34,7 @@ const CONNECTIONS = 10
 
 const SET_UP = [
   `create table task (id integer primary key, status text not null default 'pending')`,
-  'insert into task (id) select generate_series(1, 300000)',
+  'insert into task (id) select generate_series(1, 400000)',
   'vacuum analyze',
 ]
 
