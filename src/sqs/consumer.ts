@@ -217,6 +217,7 @@ export class SqsConsumer<Body = unknown> {
     held.startedAt = monotonicMs()
     const fate = await fateOf(held, this.#settings, this.#settings.handle)
     const durationMs = monotonicMs() - held.startedAt
+    held.startedAt = undefined
     this.#endings.open.add(held)
     this.#running.delete(held)
     this.#receiver.databaseIs(fate.end !== 'return' || fate.reason !== 'database')

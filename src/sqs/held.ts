@@ -53,7 +53,7 @@ export class HeldMessage {
   readonly receivedAt: number
   /** From when on others may see it, at the earliest: counted from when the last timeout was asked for. */
   visibleFrom: number
-  /** When its handler was called. */
+  /** When its handler was called, while it runs. */
   startedAt: number | undefined
   /** It may be visible by now, or was handed back: the receipt is not used any more. */
   isGone = false

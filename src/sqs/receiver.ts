@@ -122,7 +122,7 @@ export class Receiver {
       if (messages.length > 0) await onReceived(messages, sentAt)
     } catch (error) {
       if (this.#stop.signal.aborted) return
-      this.#failures++
+      if (this.#resting === undefined) this.#failures++ // Those that fail together are one failure.
       onProblem(error)
       if (!this.#isWelcome && !isTransient(error)) onRefused(error)
     } finally {

@@ -20,6 +20,7 @@ interface Entry {
 export interface Asked {
   readonly MaxNumberOfMessages?: number
   readonly ReceiveRequestAttemptId?: string
+  readonly MessageSystemAttributeNames?: readonly string[]
   readonly Entries?: readonly Entry[]
   readonly MessageAttributes?: Record<string, { readonly StringValue: string }>
   readonly MessageSystemAttributes?: Record<string, { readonly StringValue: string }>

@@ -5,6 +5,7 @@ import { StoppingError } from '../../src/index.ts'
 import { inTwoPhases } from '../../src/sqs/index.ts'
 import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
 import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
+import { message, STANDARD, scripted } from './scripted.ts'
 
 test('handlers that end within the grace period are handled, and nothing is received any more', async (t) => {
   const scene = await sqsScene(t)
@@ -40,14 +41,81 @@ test('the long poll is hung up on', async (t) => {
   const { sqs, queue, consumer } = scene
   const url = await queue()
   const polling = gate()
+  let hungUp: AbortSignal | undefined
   const client = through(sqs.client, (_, __, ___, signal) => {
+    hungUp = signal
     polling.open()
     return silence(signal)
   })
   const busy = consumer({ queueUrl: url, wait: '20s', handle: () => {} }, client)
   await polling.opened
-  await busy.stop()
+  const stopped = busy.stop()
+  assert.equal(hungUp!.aborted, true)
+  await stopped
   assert.equal(busy.counts().problem, 0)
+})
+
+test('what SQS gives to a poll that was hung up on too late is handed back, and not handled', async (t) => {
+  const [polling, answer] = [gate(), gate()]
+  const { start, did } = scripted([message('a1', 'a'), message('a2', 'a'), message('b1', 'b')], {
+    ReceiveMessage: async (_, usual) => {
+      polling.open()
+      await answer.opened
+      return usual()
+    },
+  })
+  const consumer = start(t, { handle: () => assert.fail('it is stopping') })
+  await polling.opened
+  const returned = told(consumer, 'returned', 3)
+  const stopped = consumer.stop()
+  answer.open()
+  assert.ok((await returned).every(({ reason, delayMs, told }) => reason === 'stopping' && delayMs === 0 && told))
+  await stopped
+  assert.deepEqual(did.toSorted(), ['a1 in 0 s', 'a2 in 0 s', 'b1 in 0 s'])
+})
+
+test('those that wait for their turn are handed back while the one before them ends', async (t) => {
+  const [started, mayEnd] = [gate(), gate()]
+  const { start, did } = scripted(['a1', 'a2', 'a3'].map((id) => message(id, 'a')))
+  const consumer = start(t, {
+    handle: ({ id }) => {
+      assert.equal(id, 'a1')
+      started.open()
+      return mayEnd.opened
+    },
+  })
+  await started.opened
+  const [returned, handled] = [told(consumer, 'returned', 2), next(consumer, 'handled')]
+  const stopped = consumer.stop()
+  assert.deepEqual(
+    (await returned).map(({ messageId, reason }) => [messageId, reason]),
+    [
+      ['a3', 'stopping'],
+      ['a2', 'stopping'],
+    ],
+  )
+  mayEnd.open()
+  assert.equal((await handled).deleted, true)
+  await stopped
+  assert.deepEqual(did, ['a3 in 0 s', 'a2 in 0 s', 'delete a1'])
+})
+
+test('a second stop() with no grace ends the wait of the first', async (t) => {
+  const started = gate()
+  const consumer = scripted([message('m')]).start(t, {
+    queueUrl: STANDARD,
+    grace: '1h',
+    handle: ({ signal }) => {
+      started.open()
+      return silence(signal)
+    },
+  })
+  await started.opened
+  const returned = next(consumer, 'returned')
+  const stopped = consumer.stop()
+  await consumer.stop({ grace: 0 })
+  assert.equal((await returned).reason, 'stopping')
+  await stopped
 })
 
 test('after the grace period handlers are aborted, and their messages are visible at once', async (t) => {

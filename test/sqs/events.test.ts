@@ -1,0 +1,151 @@
+// What a consumer tells of each message, and what it writes into the log. Neither holds a body.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { LogEntry } from '../../src/index.ts'
+import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
+import { until } from '../support/worker.ts'
+import { gate, isEmpty, next, silence, sqsScene, told } from './scene.ts'
+import { message, STANDARD, scripted, settled } from './scripted.ts'
+
+const SECRET = 'the secret'
+const secret = (id: string, receiveCount = 1) => ({ ...message(id, undefined, receiveCount), Body: `"${SECRET}"` })
+
+/** One of each end. */
+function ends({ id }: { readonly id: string }): unknown {
+  switch (id) {
+    case 'handled':
+      return undefined
+    case 'already':
+      return { outcome: 'already handled' }
+    case 'failed':
+      return { outcome: 'failed', error: new Error(SECRET) }
+    case 'dead':
+      return { outcome: 'dead', reason: 'mine' }
+    case 'asked':
+      return { outcome: 'again', after: '5s' }
+    default:
+      throw new Error(SECRET)
+  }
+}
+
+test('each message is told of when it comes and when it ends, and the log has a line of each, without its body', async (t) => {
+  const messages = ['handled', 'already', 'failed', 'dead', 'asked'].map((id) => secret(id)).concat(secret('threw', 4))
+  const { start } = scripted(messages)
+  const log: LogEntry[] = []
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    deadLetterQueueUrl: `${STANDARD}-dead`,
+    log: (entry) => log.push(entry),
+    handle: ends,
+  })
+  const seen: [string, object][] = []
+  for (const name of ['received', 'redelivered', 'handled', 'already_handled', 'failed', 'dead', 'returned'] as const) {
+    consumer.on(name, (event: SqsConsumerEvents[typeof name][0]) => seen.push([name, event]))
+  }
+  await until('all have ended', () => seen.length === 6 + 1 + 6)
+  assert.deepEqual(
+    seen.filter(([name]) => name === 'received').map(([, event]) => event),
+    messages.map(({ MessageId }) => ({ messageId: MessageId, receiveCount: MessageId === 'threw' ? 4 : 1 })),
+  )
+  for (const name of ['handled', 'already_handled', 'failed', 'dead']) {
+    const event = seen.find(([which]) => which === name)![1] as { deleted: boolean; durationMs: number }
+    assert.ok(event.deleted && event.durationMs >= 0 && event.durationMs < 60_000, name)
+  }
+  const returned = seen.filter(([name]) => name === 'returned').map(([, event]) => event as { told: boolean })
+  assert.deepEqual(
+    returned.map(({ told }) => told),
+    [true, true],
+  )
+  assert.deepEqual(log.map(({ level, message }) => `${level} ${message.replace(/in \d+ s/, 'later')}`).toSorted(), [
+    'error message dead (delivery 1) can never be handled: mine',
+    'info message already (delivery 1) was already handled',
+    'info message asked (delivery 1) comes again later: asked',
+    'info message handled (delivery 1) was handled',
+    'warn message failed (delivery 1) failed, as its row says',
+    'warn message threw (delivery 4) comes again later: threw',
+  ])
+  const written = JSON.stringify([log.map(({ error: _, ...entry }) => entry), seen])
+  assert.ok(!written.includes(SECRET), written)
+})
+
+test('a message that SQS could not be told about is said to be so', async (t) => {
+  const { start } = scripted([message('m')], {
+    ChangeMessageVisibilityBatch: ({ asked: { Entries } }) => ({
+      Failed: Entries!.map(({ Id }) => ({ Id, Code: 'ReceiptHandleIsInvalid', SenderFault: true })),
+    }),
+  })
+  const consumer = start(t, { queueUrl: STANDARD, handle: ends })
+  assert.equal((await next(consumer, 'returned')).told, false)
+})
+
+test('without a log of ones own what goes well is not written', async (t) => {
+  const written: string[] = []
+  t.mock.method(process.stderr, 'write', (text: string) => written.push(text) > 0)
+  const { client } = scripted(['handled', 'failed'].map((id) => message(id)))
+  const consumer = new SqsConsumer(client, { queueUrl: STANDARD, signals: [], handle: ends })
+  const ended = Promise.all([next(consumer, 'handled'), next(consumer, 'failed')])
+  void consumer.run()
+  await ended
+  await consumer.stop()
+  t.mock.restoreAll()
+  const lines = written.filter((line) => line.includes('message '))
+  assert.deepEqual([lines.length, lines[0]!.includes('failed, as its row says')], [1, true], lines.join())
+})
+
+test('held are those that wait, that are handled, and that are about to be deleted', async (t) => {
+  const [mayEnd, mayDelete] = [gate(), gate()]
+  const { start } = scripted(
+    ['a1', 'a2', 'b1'].map((id) => message(id, id[0])),
+    { DeleteMessageBatch: (_, usual) => mayDelete.opened.then(usual) },
+  )
+  const consumer = start(t, { handle: ({ id }) => (id === 'b1' ? undefined : mayEnd.opened) })
+  assert.equal(consumer.held, 0)
+  const handled = told(consumer, 'handled', 3)
+  await told(consumer, 'received', 3)
+  await settled()
+  assert.equal(consumer.held, 3)
+  mayEnd.open()
+  mayDelete.open()
+  await handled
+  await until('none is held', () => consumer.held === 0)
+})
+
+test('a handler that takes too long is aborted, and its message comes again', async (t) => {
+  const scene = await sqsScene(t)
+  const { queue, send, consumer } = scene
+  const url = await queue()
+  let reason: unknown
+  const busy = consumer({
+    queueUrl: url,
+    visibility: '1s',
+    timeout: '1s',
+    handle: ({ receiveCount, signal }) => {
+      if (receiveCount > 1) return undefined
+      return silence(signal).catch((aborted) => {
+        reason = aborted
+      })
+    },
+  })
+  const [expired, handled] = [next(busy, 'expired'), told(busy, 'handled', 2)]
+  const messageId = await send(url, {})
+  assert.equal((await expired).messageId, messageId)
+  assert.match(String(reason), /its handler takes too long/)
+  assert.deepEqual(
+    (await handled).map(({ receiveCount, deleted }) => [receiveCount, deleted]),
+    [
+      [1, false],
+      [2, true],
+    ],
+  )
+  await isEmpty(scene, url)
+})
+
+test('the time to delete a message is not the time of its handler', async (t) => {
+  const mayDelete = gate()
+  const { start } = scripted([message('m')], { DeleteMessageBatch: (_, usual) => mayDelete.opened.then(usual) })
+  const consumer = start(t, { queueUrl: STANDARD, visibility: '1s', timeout: '1s' })
+  const handled = next(consumer, 'handled')
+  await told(consumer, 'extended', 5) // A third of a second each.
+  mayDelete.open()
+  assert.deepEqual([(await handled).deleted, consumer.counts().expired], [true, 0])
+})

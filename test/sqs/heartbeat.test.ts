@@ -1,0 +1,166 @@
+// How messages are extended: whom, for how long, and until when SQS is waited for.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { LogEntry } from '../../src/index.ts'
+import { HeldMessage } from '../../src/sqs/held.ts'
+import type { SqsQueue } from '../../src/sqs/queue.ts'
+import type { Refusal } from '../../src/sqs/request.ts'
+import { secondsFor, Visibility } from '../../src/sqs/visibility.ts'
+import { inTime, until } from '../support/worker.ts'
+import { gate, next, silence, told } from './scene.ts'
+import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
+
+const TWELVE_HOURS_S = 43_200
+const MANY_MINUTES_MS = 1_800_000
+
+interface Extension {
+  readonly entries: readonly { readonly receipt: string; readonly seconds: number }[]
+  readonly withinMs: number
+  readonly signal: AbortSignal
+}
+
+/** A Visibility that runs, and what it asks for. */
+function extending(t: TestContext, timeoutMs: number, answer: (extension: Extension) => Promise<readonly Refusal[]>) {
+  const extensions: Extension[] = []
+  const expired: string[] = []
+  const changeVisibility = (entries: Extension['entries'], withinMs: number, signal: AbortSignal) => {
+    const extension = { entries, withinMs, signal }
+    extensions.push(extension)
+    return answer(extension)
+  }
+  const visibility = new Visibility({ changeVisibility } as unknown as SqsQueue, timeoutMs, 3_600_000_000, {
+    extended: () => {},
+    expired: ({ id }) => expired.push(id),
+    problem: (error) => assert.fail(String(error)),
+  })
+  visibility.start()
+  t.after(() => visibility.stop())
+  return { visibility, extensions, expired }
+}
+
+/** Received so long ago, and invisible for so long from now on. */
+function held(id: string, agoMs: number, forMs: number): HeldMessage {
+  const now = performance.now()
+  return new HeldMessage({ MessageId: id, ReceiptHandle: id }, now - agoMs, agoMs + forMs)
+}
+
+test('an extension is waited for ten seconds at most, and hung up on when the consumer stops', async (t) => {
+  const { visibility, extensions } = extending(t, MANY_MINUTES_MS, ({ signal }) => silence(signal))
+  await visibility.hold([held('due', MANY_MINUTES_MS * 0.5, MANY_MINUTES_MS * 0.5)])
+  await until('it is extended', () => extensions.length === 1)
+  assert.deepEqual([extensions[0]!.withinMs, extensions[0]!.signal.aborted], [10_000, false])
+  const stopped = visibility.stop()
+  assert.equal(extensions[0]!.signal.aborted, true)
+  await inTime(stopped, 'it does not stop')
+})
+
+test('a short timeout is not spent waiting for an extension', async (t) => {
+  const { visibility, extensions } = extending(t, 6_000, ({ signal }) => silence(signal))
+  await visibility.hold([held('due', 3_000, 3_000)])
+  await until('it is extended', () => extensions.length === 1)
+  assert.equal(extensions[0]!.withinMs, 2_000)
+})
+
+test('what is handed back while others are extended is not extended any more', async (t) => {
+  const answers = gate()
+  const { visibility, extensions } = extending(t, MANY_MINUTES_MS, () => answers.opened.then(() => []))
+  const many = Array.from({ length: 200 }, (_, index) => held(`${index}`, MANY_MINUTES_MS / 2, MANY_MINUTES_MS / 2))
+  await visibility.hold(many)
+  await until('as many are asked for as can be at a time', () => extensions.length === 16)
+  for (const one of many.slice(165)) visibility.release(one)
+  answers.open()
+  await until('the others are asked for', () => extensions.length === 17)
+  await settled()
+  const asked = extensions.flatMap(({ entries }) => entries.map(({ receipt }) => Number(receipt)))
+  assert.deepEqual(
+    asked.toSorted((a, b) => a - b),
+    [...new Array(165).keys()],
+  )
+})
+
+test('SQS hides a message for twelve hours in all: what is left of them is asked for', () => {
+  const now = performance.now()
+  const received = (agoS: number) => held('m', agoS * 1_000, 1_000)
+  for (const [agoS, wantedS, seconds] of [
+    [0, 30, 30],
+    [0, 0, 0],
+    [0, TWELVE_HOURS_S, TWELVE_HOURS_S - 1],
+    [TWELVE_HOURS_S - 20, 30, 19],
+    [TWELVE_HOURS_S - 20, 5, 5],
+    [TWELVE_HOURS_S, 30, 0],
+    [2 * TWELVE_HOURS_S, 30, 0],
+  ] as const) {
+    const asked = secondsFor(received(agoS), now, wantedS * 1_000)
+    // A moment has passed since, and whole seconds are asked for.
+    assert.ok(asked === seconds || asked === seconds - 1, `${wantedS} s after ${agoS} s: ${asked}`)
+  }
+})
+
+test('at the end of its twelve hours a message is neither extended nor given up before its time', async (t) => {
+  const { visibility, extensions, expired } = extending(t, 30_000, async () => [])
+  const old = held('old', (TWELVE_HOURS_S - 16) * 1_000, 15_000)
+  await visibility.hold([old])
+  await visibility.hold([held('due', 15_000, 15_000)])
+  await until('the other one is extended', () => extensions.length === 1)
+  assert.deepEqual(
+    extensions[0]!.entries.map(({ receipt, seconds }) => [receipt, seconds]),
+    [['due', 30]],
+  )
+  await settled()
+  assert.deepEqual([expired, old.isGone, visibility.isInTime(old)], [[], false, true])
+})
+
+test('a message that is to come again in twelve hours is hidden for a little less', async (t) => {
+  const { did, start } = scripted([message('m')])
+  const consumer = start(t, { queueUrl: STANDARD, handle: () => ({ outcome: 'again', after: '12h' }) })
+  const { delayMs, told } = await next(consumer, 'returned')
+  assert.ok(told && delayMs < TWELVE_HOURS_S * 1_000 && delayMs > (TWELVE_HOURS_S - 60) * 1_000, String(delayMs))
+  assert.deepEqual(did, [`m in ${delayMs / 1_000} s`])
+})
+
+test('an extension that is refused as its message was deleted just now gives nothing up', async (t) => {
+  const refused = gate()
+  const { start } = scripted([message('m')], {
+    DeleteMessageBatch: (_, usual) => refused.opened.then(usual),
+    ChangeMessageVisibilityBatch: ({ asked }) => {
+      refused.open()
+      return refusing(asked, ['m'], 'MessageNotInflight', true)
+    },
+  })
+  const consumer = start(t, { queueUrl: STANDARD, visibility: '1s' })
+  assert.equal((await next(consumer, 'handled')).deleted, true)
+  assert.equal(consumer.counts().expired, 0)
+})
+
+test('a throttled extension is not a refusal, whoever is to blame', async (t) => {
+  let extensions = 0
+  const { start } = scripted([message('m')], {
+    ChangeMessageVisibilityBatch: ({ asked }, usual) =>
+      ++extensions === 1 ? refusing(asked, ['m'], 'RequestThrottled', true) : usual(),
+  })
+  const enough = gate()
+  const consumer = start(t, { queueUrl: STANDARD, visibility: '1s', handle: () => enough.opened })
+  const [problem, extended] = [next(consumer, 'problem'), next(consumer, 'extended')]
+  assert.equal((await problem).doing, 'extending visibility')
+  await extended
+  enough.open()
+  assert.equal((await next(consumer, 'handled')).deleted, true)
+  assert.equal(consumer.counts().expired, 0)
+})
+
+test('what a handler throws after its message was given up is in the log', async (t) => {
+  const log: LogEntry[] = []
+  const { start } = scripted([message('m')], {
+    ChangeMessageVisibilityBatch: ({ asked }) => refusing(asked, ['m'], 'MessageNotInflight', true),
+  })
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    visibility: '1s',
+    log: (entry) => log.push(entry),
+    handle: ({ signal }) =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('the real bug')))),
+  })
+  await told(consumer, 'expired', 1)
+  await until('it is logged', () => log.some(({ error }) => String(error) === 'Error: the real bug'))
+  assert.equal(consumer.counts().returned, 0)
+})

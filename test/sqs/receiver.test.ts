@@ -1,0 +1,117 @@
+// When messages are asked for, how many, and what happens when SQS does not give any.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SqsConsumer } from '../../src/sqs/index.ts'
+import type { SqsQueue } from '../../src/sqs/queue.ts'
+import { Receiver } from '../../src/sqs/receiver.ts'
+import { startSqs } from '../../tools/sqs.ts'
+import { inTime, lastFirst, until } from '../support/worker.ts'
+import { gate, next, silence, told } from './scene.ts'
+import { message, refusal, STANDARD, scripted, settled } from './scripted.ts'
+
+test('run() rejects when there is no such queue, and the consumer has stopped', async (t) => {
+  const undo = lastFirst(t)
+  const sqs = await startSqs()
+  undo.after(() => sqs.stop())
+  const queueUrl = (await sqs.createQueue('q')).replace(/q$/, 'other')
+  const consumer = new SqsConsumer(sqs.client, { queueUrl, handle: () => {}, signals: [], log: () => {} })
+  const stopped = next(consumer, 'stopped')
+  await assert.rejects(consumer.run(), /QueueDoesNotExist|does not exist/)
+  await Promise.all([stopped, consumer.stop()])
+})
+
+for (const [what, answers] of [
+  ['trouble at the first receive', [refusal('InternalError', 500)]],
+  ['too many requests at the first receive', [refusal('RequestThrottled')]],
+  ['a refusal after a success', [undefined, refusal('AccessDenied', 403)]],
+] as const) {
+  test(`${what} is a problem, and it asks again`, async (t) => {
+    let receives = 0
+    const { start } = scripted([message('m')], {
+      ReceiveMessage: (_, usual) => {
+        const answer = receives < answers.length ? answers[receives++] : usual
+        if (answer instanceof Error) throw answer
+        return answer === undefined ? {} : usual()
+      },
+    })
+    const consumer = start(t, { queueUrl: STANDARD })
+    const [problem, handled] = [next(consumer, 'problem'), next(consumer, 'handled')]
+    assert.equal((await problem).doing, 'receiving')
+    await handled
+  })
+}
+
+/** As many as are open at a time. If each of them counted as a failure, it would be long until the next. */
+const MANY = 16
+
+for (const trouble of ['SQS', 'the database'] as const) {
+  test(`while ${trouble} is in trouble one receive is open at a time, whatever the room`, async (t) => {
+    const [manyAreOpen, goesWrong] = [gate(), gate()]
+    let [open, mostOpen, receives, problems] = [0, 0, 0, 0]
+    let isTrouble = false
+    const answer = (count: number) => {
+      if (trouble === 'SQS') throw refusal('InternalError', 500)
+      return Array.from({ length: count }, () => message('m'))
+    }
+    const receive = async (count: number) => {
+      open++
+      try {
+        if (isTrouble) {
+          mostOpen = Math.max(mostOpen, open)
+          await settled() // Others would be asked for by now.
+          return answer(count)
+        }
+        if (++receives < MANY) return Array.from({ length: count }, () => message('m'))
+        if (open === MANY) manyAreOpen.open()
+        await goesWrong.opened
+        return answer(count)
+      } finally {
+        open--
+      }
+    }
+    const receiver = new Receiver({
+      queue: { receive } as unknown as SqsQueue,
+      waitS: 20,
+      visibilityS: 30,
+      room: () => 1_000,
+      isMoreToCome: () => false,
+      oneAtATime: () => false,
+      onReceived: async () => {
+        if (!isTrouble) return
+        problems++
+        receiver.databaseIs(false)
+      },
+      onProblem: () => {
+        problems++
+      },
+      onRefused: (error) => assert.fail(String(error)),
+    })
+    t.after(() => receiver.stop())
+    receiver.more()
+    await manyAreOpen.opened
+    isTrouble = true
+    goesWrong.open()
+    await until('it has asked a few times', () => problems >= MANY + 3)
+    assert.equal(mostOpen, 1)
+  })
+}
+
+test('while deletes hang no more is received than is worth keeping, and then all of it', async (t) => {
+  const mayDelete = gate()
+  let given = 0
+  const { start } = scripted([], {
+    DeleteMessageBatch: (_, usual) => mayDelete.opened.then(usual),
+    ReceiveMessage: ({ asked, signal }) => {
+      const count = Math.min(asked.MaxNumberOfMessages!, 300 - given)
+      if (count === 0) return silence(signal)
+      return { Messages: Array.from({ length: count }, () => message(String(++given))) }
+    },
+  })
+  const consumer = start(t, { queueUrl: STANDARD })
+  await until('it has many', () => given >= 110)
+  await settled()
+  assert.deepEqual([given, consumer.held], [110, 110])
+  const handled = told(consumer, 'handled', 300)
+  mayDelete.open()
+  assert.ok((await inTime(handled, 'not all')).every(({ deleted }) => deleted))
+})
