@@ -73,7 +73,7 @@ export class SqsConsumer<Body = unknown> {
       visibility: this.#visibility,
       groups: this.#groups,
       events,
-      isMoreToCome,
+      isMoreToCome: () => isMoreToCome() && this.#waiting === 0, // Others of a group wait for a delete.
       severalForMs: () => this.#receiver.severalForMs(),
     })
     this.#chores = new Chores(this.#settings.chores, this.#settings.pool!, events)

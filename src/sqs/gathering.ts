@@ -4,7 +4,7 @@
  */
 import { Alarm, monotonicMs } from '../core/timer.ts'
 
-const MOMENT_MS = 10
+const MOMENT_MS = 25
 
 export class Gathering {
   readonly #start: () => void
