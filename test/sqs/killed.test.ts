@@ -143,6 +143,25 @@ for (const way of ['two phases', 'one update'] as const) {
   })
 }
 
+for (const [fifo, letters] of [
+  [false, 2],
+  [true, 1],
+] as const) {
+  test(`killed between dead letter and delete, ${fifo ? 'FIFO queues: one dead letter' : 'two dead letters'}`, async (t) => {
+    const scene = await sqsScene(t)
+    const { queue, send, consumer, depth, provider } = scene
+    const [url, dead] = [await queue({ fifo }), await queue({ fifo })]
+    await send(url, '{')
+    const orders = { queueUrl: url, deadLetterQueueUrl: dead, provider: provider.url, options: SOON }
+    const first = await start(scene, { ...orders, way: 'into a queue', diesAt: 'before the delete' })
+    assert.deepEqual(await first.ends(), { code: null, signal: 'SIGKILL' })
+    const second = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} })
+    assert.equal((await next(second, 'dead')).deleted, true)
+    assert.deepEqual(await depth(dead), { visible: letters, inFlight: 0 })
+    await isEmpty(scene, url)
+  })
+}
+
 test('on SIGTERM what does not end in time is handed back, and the process leaves', async (t) => {
   const scene = await prepare(t, 1)
   const { undo, queue, send } = scene

@@ -91,7 +91,7 @@ for (const trouble of ['SQS', 'the database'] as const) {
     await manyAreOpen.opened
     isTrouble = true
     goesWrong.open()
-    await until('it has asked a few times', () => problems >= MANY + 3)
+    await until('it has asked a few times', () => problems >= MANY + 4)
     assert.equal(mostOpen, 1)
   })
 }

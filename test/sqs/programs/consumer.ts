@@ -11,6 +11,7 @@ export interface Orders {
   readonly url: string
   readonly sqs: SQSClientConfig
   readonly queueUrl: string
+  readonly deadLetterQueueUrl?: string
   readonly provider: string
   readonly way: Way
   readonly keyed?: boolean
@@ -30,7 +31,7 @@ const EVENTS: readonly (keyof SqsConsumerEvents)[] = [
 ]
 
 const orders = JSON.parse(process.argv[2]!) as Orders
-const { url, sqs, queueUrl, provider, way, keyed = false, diesAt, options = {} } = orders
+const { url, sqs, queueUrl, deadLetterQueueUrl, provider, way, keyed = false, diesAt, options = {} } = orders
 process.on('disconnect', die) // The test is gone.
 process.channel!.unref()
 const pool = new pg.Pool({ connectionString: url, max: 10 })
@@ -45,6 +46,7 @@ const dying = through(client, async (name, send) => {
 })
 const consumer = new SqsConsumer<Body>(dying, {
   queueUrl,
+  deadLetterQueueUrl,
   wait: '1s',
   ...options,
   handle: handleOf(way, { pool, leasehold, provider, keyed, at }),

@@ -1,0 +1,186 @@
+// When a message cannot be kept invisible somebody else gets it, while its handler runs: what each way of handling makes of it.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { z } from 'zod'
+import { kind, messageSource } from '../../src/index.ts'
+import { inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../src/sqs/index.ts'
+import { callProvider } from '../support/provider.ts'
+import { count, until } from '../support/worker.ts'
+import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { gate, isEmpty, next, type SqsScene, sqsScene, through } from './scene.ts'
+
+const body = z.object({ id: z.number() })
+/** So short that a message really comes again. */
+const BRIEF = { visibility: '1s', concurrency: 1 } as const
+const ARROWS = { pending: ['completed'] } as const
+
+/** A client whose extensions all fail, and what else was sent through it. */
+function withoutHeartbeat({ sqs }: SqsScene) {
+  const sent: string[] = []
+  const client = through(sqs.client, (name, send) => {
+    sent.push(name)
+    return name === 'ChangeMessageVisibilityBatch' ? Promise.reject(new Error('unreachable')) : send()
+  })
+  return { client, sent }
+}
+
+test('a function: it is aborted, another delivery does the work, and the stale receipt deletes nothing', async (t) => {
+  const scene = await sqsScene(t)
+  const { queue, send, consumer, provider } = scene
+  const url = await queue()
+  const { client, sent } = withoutHeartbeat(scene)
+  const aborted = gate()
+  const late = gate()
+  const slow = consumer(
+    {
+      ...BRIEF,
+      queueUrl: url,
+      handle: async ({ signal }) => {
+        signal.addEventListener('abort', aborted.open)
+        await late.opened // It does not heed its signal, and returns as if all were well.
+      },
+    },
+    client,
+  )
+  const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
+  const messageId = await send(url, {})
+  assert.equal((await expired).messageId, messageId)
+  await aborted.opened
+  const other = consumer({ queueUrl: url, handle: () => callProvider(provider.url, 'work') })
+  const [redelivered, handled] = [next(other, 'redelivered'), next(other, 'handled')]
+  assert.deepEqual([(await redelivered).receiveCount, (await handled).deleted], [2, true])
+  late.open()
+  assert.equal((await handledLate).deleted, false)
+  assert.ok(!sent.includes('DeleteMessageBatch'), sent.join())
+  assert.equal(provider.happened(), 1)
+  await isEmpty(scene, url)
+})
+
+test('in two phases: the effect goes on and happens once, since whoever gets the message finds the claim', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, queue, send, consumer, provider } = scene
+  await createSummaries(db, 1)
+  const url = await queue()
+  const late = gate()
+  let wasAborted: boolean | undefined
+  const handle = inTwoPhases<{ id: number }, 'result' | 'completed_at'>(
+    summaries,
+    db.pool,
+    ({ body }) => body.id,
+    async (_, { signal }) => {
+      await callProvider(provider.url, 'summary')
+      await late.opened
+      wasAborted = signal.aborted
+      return { result: 'done' }
+    },
+  )
+  const slow = consumer({ ...BRIEF, queueUrl: url, body, handle }, withoutHeartbeat(scene).client)
+  const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
+  await send(url, { id: 1 })
+  await expired
+  const other = consumer({ queueUrl: url, body, handle })
+  assert.equal((await next(other, 'already_handled')).deleted, true)
+  assert.equal((await summary(db, 1)).status, 'processing')
+  late.open()
+  assert.equal((await handledLate).deleted, false)
+  assert.equal((await summary(db, 1)).status, 'completed')
+  assert.deepEqual([wasAborted, provider.happened()], [false, 1])
+  await isEmpty(scene, url)
+})
+
+test('in one update: the work is done twice, the row is changed once, and no failure is recorded', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, queue, send, consumer, provider } = scene
+  await createSummaries(db, 1)
+  const url = await queue()
+  const slowWork = inOneUpdate<{ id: number }, typeof ARROWS, 'pending', 'result' | 'completed_at'>(
+    summaries,
+    db.pool,
+    {
+      id: ({ body }) => body.id,
+      from: 'pending',
+      to: 'completed',
+      work: async ({ signal }) => {
+        await callProvider(provider.url, 'summary')
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+        return { result: 'never' }
+      },
+    },
+  )
+  const slow = consumer({ ...BRIEF, queueUrl: url, body, handle: slowWork }, withoutHeartbeat(scene).client)
+  const stopped = new Promise((resolve) => slow.on('expired', () => resolve(slow.stop()))) // Or it would get it again.
+  await send(url, { id: 1 })
+  await stopped
+  assert.deepEqual([(await summary(db, 1)).status, (await summary(db, 1)).attempt_count], ['pending', 0])
+  const other = consumer({
+    queueUrl: url,
+    body,
+    handle: inOneUpdate(summaries, db.pool, {
+      id: ({ body }) => body.id,
+      from: 'pending',
+      to: 'completed',
+      work: async () => ({ result: JSON.stringify(await callProvider(provider.url, 'summary')) }),
+    }),
+  })
+  assert.equal((await next(other, 'handled')).receiveCount, 2)
+  const { status, attempt_count } = await summary(db, 1)
+  assert.deepEqual([status, attempt_count, provider.happened()], ['completed', 0, 2])
+  await isEmpty(scene, url)
+})
+
+test('once per message: the second waits for the first, and is already handled', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, lh, queue, send, consumer } = scene
+  await db.pool.query('create table effect ()')
+  const url = await queue()
+  const late = gate()
+  let inside = 0
+  const handle = oncePerMessage(lh, messageSource('test'), async (tx) => {
+    inside++
+    await tx.query('insert into effect default values')
+    await late.opened
+  })
+  const slow = consumer({ ...BRIEF, queueUrl: url, handle }, withoutHeartbeat(scene).client)
+  const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
+  await send(url, {})
+  await expired
+  const other = consumer({ queueUrl: url, handle })
+  const already = next(other, 'already_handled')
+  await until('the second waits', async () => {
+    const waits = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    return (await count(db, waits)) === 1
+  })
+  late.open()
+  assert.deepEqual([(await handledLate).deleted, (await already).deleted, inside], [false, true, 1])
+  assert.equal(await count(db, 'from effect'), 1)
+  await isEmpty(scene, url)
+})
+
+test('into a queue of ours: the job is there already', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, lh, queue, send, consumer } = scene
+  const url = await queue()
+  const late = gate()
+  const enqueue = intoQueue(lh, kind('task'))
+  const slow = consumer<undefined>(
+    {
+      ...BRIEF,
+      queueUrl: url,
+      handle: async (message) => {
+        const answer = await enqueue(message)
+        await late.opened
+        return answer
+      },
+    },
+    withoutHeartbeat(scene).client,
+  )
+  const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
+  await send(url, {})
+  await expired
+  const other = consumer<undefined>({ queueUrl: url, handle: enqueue })
+  assert.equal((await next(other, 'already_handled')).deleted, true)
+  late.open()
+  assert.equal((await handledLate).deleted, false)
+  assert.equal(await count(db, 'from leasehold.jobs'), 1)
+  await isEmpty(scene, url)
+})
