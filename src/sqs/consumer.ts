@@ -63,7 +63,7 @@ export class SqsConsumer<Body = unknown> {
     this.#groups = new Groups(waitS * 1_000)
     this.#visibility = new Visibility(this.#queue, visibilityS * 1_000, timeoutMs, {
       extended: (held) => events.tell('extended', infoOf(held)),
-      expired: (held) => this.#expired(held),
+      expired: (held, why) => this.#expired(held, why),
       problem: problem('extending visibility'),
     })
     const isMoreToCome = () => this.#running.size > 0
@@ -185,9 +185,9 @@ export class SqsConsumer<Body = unknown> {
     if (this.#isStopping) this.#handBack(this.#groups.takeAll(), 'stopping')
   }
 
-  #expired(held: HeldMessage): void {
+  #expired(held: HeldMessage, why: string): void {
     this.#events.tell('expired', infoOf(held))
-    this.#events.log('warn', held, 'could not be kept invisible, and may be delivered to somebody else')
+    this.#events.log('warn', held, `may be delivered to somebody else: ${why}`)
     if (this.#settings.isFifo) {
       this.#groups.stop(held, held.visibleFrom - monotonicMs())
       this.#stopGroup(held)

@@ -42,7 +42,7 @@ export interface SqsConsumerEvents {
   redelivered: [message: MessageInfo]
   /** Kept invisible for another timeout. */
   extended: [message: MessageInfo]
-  /** It could not be kept invisible: somebody else may have it. Its signal was aborted, and it is not deleted from here. */
+  /** It could not be kept invisible, or its handler hangs: somebody else may have it. Its signal was aborted, and it is not deleted from here. */
   expired: [message: MessageInfo]
   /** One was done, and what it did. */
   chore: [{ readonly name: string; readonly did: Readonly<Record<string, number>> }]

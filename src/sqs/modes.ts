@@ -75,7 +75,7 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
   const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
     if (!canRecord) throw error
     const recorded = await ask(() => table.fail(pool, rowId, error, retry))
-    return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
+    return recorded.outcome === 'applied' ? { outcome: 'failed', error } : unlessBusy(table, recorded)
   }
   return async (message) => {
     const rowId = id(message)
@@ -90,7 +90,7 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
       return record(rowId, error, retryOf(error))
     }
     try {
-      return await ask(() => table.transition(pool, rowId, from, to, set))
+      return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set)))
     } catch (error) {
       if (isFinal(error)) return record(rowId, error, { retry: false }) // To do it again would end in the same.
       throw error

@@ -26,7 +26,7 @@ const RECEIVED_LATE = 'it was received late, and could not be extended'
 export interface VisibilityEvents {
   extended(held: HeldMessage): void
   /** Somebody else may get it now. */
-  expired(held: HeldMessage): void
+  expired(held: HeldMessage, why: string): void
   problem(error: unknown): void
 }
 
@@ -174,7 +174,7 @@ export class Visibility {
   #expire(held: HeldMessage, why: string): void {
     this.#held.delete(held)
     held.expire(new Error(`Message ${held.id} may be somebody else's by now: ${why}. Drop the work.`))
-    this.#events.expired(held)
+    this.#events.expired(held, why)
   }
 
   /** What was hung up on is no problem. */

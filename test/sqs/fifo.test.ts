@@ -187,3 +187,23 @@ for (const [way, handleOf] of [
     await isEmpty(scene, url)
   })
 }
+
+for (const ends of ['returns', 'throws'] as const) {
+  test(`a row that somebody claims while the work in one update is done, which then ${ends}: its group waits`, async (t) => {
+    const { db, queue, send, consumer } = await sqsScene(t)
+    await createSummaries(db, 1)
+    const url = await queue({ fifo: true })
+    const work = async () => {
+      await summaries.claim(db.pool, 1)
+      if (ends === 'throws') throw new Error('on purpose')
+      return { result: 'not mine' }
+    }
+    const handle = inOneUpdate(summaries, db.pool, { id: () => 1, from: 'pending', to: 'completed', work })
+    const busy = consumer({ queueUrl: url, handle })
+    const returned = next(busy, 'returned')
+    await send(url, { id: 1 })
+    assert.equal((await returned).reason, 'row_busy')
+    const { status, result, attempt_count } = await summary(db, 1)
+    assert.deepEqual([status, result, attempt_count], ['processing', null, 0])
+  })
+}
