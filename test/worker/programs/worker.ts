@@ -43,6 +43,9 @@ const { url, kinds, options, dieWhen } = JSON.parse(process.env.LEASEHOLD_TEST_W
 const leasehold = new Leasehold({ connectionString: url })
 const go = new Promise<void>((resolve) => process.once('message', () => resolve()))
 process.on('disconnect', die) // The test is gone.
+// What is printed is out before the next line of code, also when the test is too busy to read and a handler keeps us busy.
+const { _handle: pipe } = process.stdout as unknown as { _handle?: { setBlocking?(blocking: boolean): void } }
+pipe?.setBlocking?.(true)
 process.channel!.unref()
 
 const acts: Record<Act, (job: Job<Work>) => unknown> = {
