@@ -32,7 +32,6 @@ export class Child<FromChild, ToChild extends object> {
     this.#child.stderr?.setEncoding('utf8').on('data', (text) => {
       complaints += text
     })
-    this.#child.on('error', () => {}) // Such as a message to a process that is gone: 'close' tells of that, too.
     this.#child.on('message', (message: FromChild) => hear(message))
     this.closed = once(this.#child, 'close').then(([code, signal]) => {
       if (!this.#mayEnd) onLost(new Error(`${name} ended by itself (${signal ?? code}). ${complaints}`))
@@ -40,7 +39,7 @@ export class Child<FromChild, ToChild extends object> {
   }
 
   send(message: ToChild): void {
-    if (this.#child.connected) this.#child.send(message)
+    if (this.#child.connected) this.#child.send(message, () => {}) // To one just killed it fails: 'close' tells of that.
   }
 
   /** Like a long garbage collection or a suspended machine: it does nothing, and does not know. */
