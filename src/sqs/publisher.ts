@@ -16,6 +16,8 @@ import { checkLabel, encodeBody, groupOf } from './entry.ts'
 import { BATCH, inTime, isFifo, type Refusal, refusals, type SqsClient } from './request.ts'
 
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
+/** How far a request looks for groups that are not busy. */
+const LOOK_AHEAD = 1_000
 
 export interface SqsPublisherOptions {
   /** Of a FIFO queue, if it ends in `.fifo`. */
@@ -166,7 +168,8 @@ export class SqsPublisher {
   #takeBatch(): Entry[] {
     const taken: number[] = []
     let bytes = 0
-    for (const [index, entry] of this.#waiting.entries()) {
+    for (let index = 0; index < Math.min(this.#waiting.length, LOOK_AHEAD); index++) {
+      const entry = this.#waiting[index]!
       if (this.#isFifo && this.#busyGroups.has(entry.group!)) continue
       // Smaller ones further on might fit, but could then overtake their own group.
       if (taken.length > 0 && (entry.isAlone || bytes + entry.bytes > this.#maxBytes)) break
@@ -174,6 +177,8 @@ export class SqsPublisher {
       bytes += entry.bytes
       if (entry.isAlone || taken.length === BATCH) break
     }
+    // Most often the first ones, and to close a gap at the very front of a long array costs next to nothing.
+    if (taken.at(-1) === taken.length - 1) return this.#waiting.splice(0, taken.length)
     const batch = taken.map((index) => this.#waiting[index]!)
     for (const index of taken.reverse()) this.#waiting.splice(index, 1)
     return batch
