@@ -5,7 +5,8 @@ import { messageSource } from '../../src/index.ts'
 import { inTwoPhases, oncePerMessage } from '../../src/sqs/index.ts'
 import { until } from '../support/worker.ts'
 import { createSummaries, summaries } from '../transitions/summaries.ts'
-import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
+import { message, STANDARD, scripted } from './scripted.ts'
 
 test('nothing is deleted before the commit: while it waits, the message stays', async (t) => {
   const scene = await sqsScene(t)
@@ -171,4 +172,17 @@ test('no more is asked for than can be started', async (t) => {
   await handled
   assert.equal(inside, 40)
   await isEmpty(scene, url)
+})
+
+test('a delete that hangs keeps no other one from being sent', async (t) => {
+  let deletes = 0
+  const { start, did } = scripted([message('1'), message('2')], {
+    DeleteMessageBatch: ({ signal }, usual) => (++deletes === 1 ? silence(signal) : usual()),
+  })
+  const first = gate()
+  start(t, { queueUrl: STANDARD, handle: ({ id }) => (id === '2' ? first.opened : undefined) })
+  await until('the first one hangs', () => deletes === 1)
+  first.open()
+  await until('the second one is deleted', () => did.includes('delete 2'))
+  assert.equal(deletes, 2)
 })

@@ -11,7 +11,7 @@ const SECRET = 'the secret'
 const secret = (id: string, receiveCount = 1) => ({ ...message(id, undefined, receiveCount), Body: `"${SECRET}"` })
 
 /** One of each end. */
-function ends({ id }: { readonly id: string }): unknown {
+function ends({ id }: { readonly id: string }): object | undefined {
   switch (id) {
     case 'handled':
       return undefined
@@ -57,7 +57,7 @@ test('each message is told of when it comes and when it ends, and the log has a 
     [true, true],
   )
   assert.deepEqual(log.map(({ level, message }) => `${level} ${message.replace(/in \d+ s/, 'later')}`).toSorted(), [
-    'error message dead (delivery 1) can never be handled: mine',
+    'error message dead (delivery 1) can never be handled: mine; sent to q-dead',
     'info message already (delivery 1) was already handled',
     'info message asked (delivery 1) comes again later: asked',
     'info message handled (delivery 1) was handled',
@@ -148,4 +148,20 @@ test('the time to delete a message is not the time of its handler', async (t) =>
   await told(consumer, 'extended', 5) // A third of a second each.
   mayDelete.open()
   assert.deepEqual([(await handled).deleted, consumer.counts().expired], [true, 0])
+})
+
+test('the id of a row is a word of a line, whatever a body calls an id', async (t) => {
+  const { start } = scripted([message('1')])
+  const log: LogEntry[] = []
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    log: (entry) => log.push(entry),
+    handle: (message) => {
+      message.rowId = 'id\nerror: a forged line '.repeat(40_000)
+      throw new Error('no')
+    },
+  })
+  const { rowId } = await next(consumer, 'returned')
+  assert.ok(rowId!.length <= 200 && !rowId!.includes('\n'), rowId)
+  assert.ok(log.every((entry) => entry.message.length < 300 && !entry.message.includes('\n')))
 })

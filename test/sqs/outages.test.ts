@@ -5,10 +5,13 @@ import pg from 'pg'
 import { kind, Leasehold, messageSource } from '../../src/index.ts'
 import { type Handle, inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../src/sqs/index.ts'
 import { freePort } from '../../tools/free-port.ts'
-import { lastFirst, until } from '../support/worker.ts'
+import { inTime, lastFirst, until } from '../support/worker.ts'
 import { summaries } from '../transitions/summaries.ts'
-import { next, sqsScene } from './scene.ts'
-import { message, STANDARD, scripted } from './scripted.ts'
+import { gate, next, silence, sqsScene, told } from './scene.ts'
+import { message, type Request, STANDARD, scripted, settled } from './scripted.ts'
+
+const gone = Object.assign(new Error('terminating connection'), { code: '57P01' })
+const mostOf = (requests: readonly Request[]) => requests.map(({ asked }) => asked.MaxNumberOfMessages)
 
 const refused = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
 
@@ -51,4 +54,45 @@ test('a database that cannot be asked is told as such in each way of handling', 
     assert.match(String((await returned).error), /ECONNREFUSED/)
     assert.equal((await problem).doing, 'asking the database')
   }
+})
+
+test('while the database is away one message is taken, and the next when that one has found out', async (t) => {
+  const [away, back] = [gate(), gate()]
+  const deliveries = ['1', '2', '3', '4']
+  const { start, all } = scripted([], {
+    ReceiveMessage: ({ signal }) => {
+      const id = deliveries.shift()
+      return id === undefined ? silence(signal) : { Messages: [message(id)] }
+    },
+  })
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    handle: async ({ id }) => {
+      if (id === '1') throw gone
+      if (id === '2') {
+        away.open()
+        await back.opened
+      }
+    },
+  })
+  await inTime(away.opened, 'not asked again')
+  await settled()
+  assert.deepEqual(mostOf(all('ReceiveMessage')), [10, 1], 'the second one has not found out yet')
+  const handled = told(consumer, 'handled', 3)
+  back.open()
+  await handled
+  assert.deepEqual(mostOf(all('ReceiveMessage')).slice(0, 4), [10, 1, 10, 10])
+})
+
+test('a poison message says nothing of the database: messages are still asked for one at a time', async (t) => {
+  const deliveries = [message('1'), { ...message('2'), Body: '{' }]
+  const { start, all } = scripted([], {
+    ReceiveMessage: ({ signal }) => {
+      const next = deliveries.shift()
+      return next === undefined ? silence(signal) : { Messages: [next] }
+    },
+  })
+  start(t, { queueUrl: STANDARD, handle: () => Promise.reject(gone) })
+  await until('it asks a third time', () => all('ReceiveMessage').length === 3)
+  assert.deepEqual(mostOf(all('ReceiveMessage')), [10, 1, 1])
 })
