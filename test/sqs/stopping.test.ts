@@ -229,6 +229,7 @@ test('a function that returns nothing when it is told to stop has not handled it
 for (const [what, error, times] of [
   ['no answer', Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }), 1],
   ['an answer that it is too busy', refusal('ThrottlingException'), 2],
+  ['the same in other words', refusal('RequestThrottled', 503), 2],
 ] as const) {
   test(`what was made visible, and had ${what}: asked for again only if nobody else can have it`, async (t) => {
     let asked = 0
