@@ -1,7 +1,7 @@
 /** How a database is reached: by producers through a pool, by workers through connections of their own. */
 import pg from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
-import { harmless, type Log, logToStderr } from '../core/log.ts'
+import { type Log, logOf } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
@@ -45,7 +45,7 @@ export class Connection {
     }
     this.schema = options.schema ?? 'leasehold'
     this.prepare = options.prepare ?? true
-    this.log = harmless(options.log ?? logToStderr)
+    this.log = logOf('Leasehold.log', options.log)
     if (options.pool !== undefined && options.connectionString !== undefined) {
       throw new InvalidOptionError('Leasehold.pool', 'there is a connectionString already')
     }
