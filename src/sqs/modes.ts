@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg'
 import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
+import { surviveIdleLoss } from '../db/idle-loss.ts'
 import type { Queryable } from '../db/lane.ts'
 import type { HandledMessage, MessageSource } from '../effects/messages.ts'
 import type { Enqueued } from '../queue/enqueue.ts'
@@ -43,6 +44,7 @@ export function inTwoPhases<Body, Column extends string>(
   id: (message: SqsMessage<Body>) => RowId,
   effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
 ): AnsweringHandle<Body> {
+  surviveIdleLoss(pool)
   return async (message) => {
     const rowId = id(message)
     message.rowId = String(rowId)
@@ -71,6 +73,7 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
   pool: Queryable,
   { id, from, to, work }: OneUpdate<Body, From, A[From][number], Column>,
 ): AnsweringHandle<Body> {
+  surviveIdleLoss(pool)
   const canRecord = table.phases?.ready === from
   const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
     if (!canRecord) throw error

@@ -6,6 +6,7 @@ import { harmless, type Log, logToStderr } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Schema } from '../core/schema.ts'
 import { type Chore, checkChores } from '../db/chore.ts'
+import { surviveIdleLoss } from '../db/idle-loss.ts'
 import { isPool } from '../db/transaction.ts'
 import type { Handle } from './fate.ts'
 import { isFifo } from './request.ts'
@@ -86,6 +87,7 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
   if (chores.length > 0 && (options.pool === undefined || !isPool(options.pool))) {
     throw new InvalidOptionError(`${OF}.pool`, 'chores need one: a pg.Pool')
   }
+  if (options.pool !== undefined) surviveIdleLoss(options.pool, options.log ?? logToStderr)
   const queueUrl = checkUrl(`${OF}.queueUrl`, options.queueUrl)
   return {
     queueUrl,
