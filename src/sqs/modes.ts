@@ -34,6 +34,12 @@ interface HandlesOnce {
   ): Promise<HandledMessage<T>>
 }
 
+export interface TwoPhases<Body, Column extends string> {
+  readonly id: (message: SqsMessage<Body>) => RowId
+  /** Answers columns to set. */
+  readonly effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
+}
+
 /**
  * Claims the row, runs the effect with no connection held, and commits the columns that it returns: for effects that must not
  * happen twice. What it throws is recorded in the row. The table needs its recovery to run, with `publish`.
@@ -41,8 +47,7 @@ interface HandlesOnce {
 export function inTwoPhases<Body, Column extends string>(
   table: StatusTable<Arrows, Column>,
   pool: Queryable,
-  id: (message: SqsMessage<Body>) => RowId,
-  effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
+  { id, effect }: TwoPhases<Body, Column>,
 ): AnsweringHandle<Body> {
   surviveIdleLoss(pool)
   return async (message) => {

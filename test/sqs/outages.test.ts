@@ -40,7 +40,7 @@ test('a database that cannot be asked is told as such in each way of handling', 
   undo.after(() => leasehold.close())
   const nothing = () => assert.fail('there is no database')
   const ways: readonly Handle<never>[] = [
-    inTwoPhases(summaries, pool, id, nothing),
+    inTwoPhases(summaries, pool, { id, effect: nothing }),
     inOneUpdate(summaries, pool, { id, from: 'pending', to: 'completed', work: nothing }),
     oncePerMessage(leasehold, messageSource('test'), nothing),
     intoQueue(leasehold, kind('task')),
@@ -55,7 +55,7 @@ test('a database that cannot be asked is told as such in each way of handling', 
 })
 
 const USERS: readonly (readonly [what: string, use: (pool: pg.Pool) => unknown])[] = [
-  ['in two phases', (pool) => inTwoPhases(summaries, pool, id, async () => ({}))],
+  ['in two phases', (pool) => inTwoPhases(summaries, pool, { id, effect: async () => ({}) })],
   [
     'in one update',
     (pool) => inOneUpdate(summaries, pool, { id, from: 'pending', to: 'completed', work: async () => ({}) }),
@@ -86,10 +86,10 @@ test('whoever hears of lost connections already is not overruled, and the first 
   const undo = lastFirst(t)
   const own = new pg.Pool()
   own.on('error', () => {})
-  inTwoPhases(summaries, own, id, async () => ({}))
+  inTwoPhases(summaries, own, { id, effect: async () => ({}) })
   assert.equal(own.listenerCount('error'), 1)
   const pool = new pg.Pool()
-  inTwoPhases(summaries, pool, id, async () => ({}))
+  inTwoPhases(summaries, pool, { id, effect: async () => ({}) })
   const heard: string[] = []
   const options = {
     queueUrl: STANDARD,
