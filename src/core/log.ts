@@ -48,7 +48,7 @@ export function logOf(option: string, log: Log | undefined): Log {
 }
 
 /** A logger that throws, or whose promise rejects, has nobody left to tell. */
-function harmless(log: Log): Log {
+export function harmless(log: Log): Log {
   return (entry) => {
     try {
       const answer: unknown = log(entry)

@@ -6,11 +6,12 @@ import { type Log, logOf } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Schema } from '../core/schema.ts'
 import { type Chore, checkChores } from '../db/chore.ts'
+import { surviveIdleLoss } from '../db/idle-loss.ts'
 import { isPool } from '../db/transaction.ts'
 import { ofQueue } from './events.ts'
 import type { Handle } from './fate.ts'
-import { checkQueueUrl, queueName } from './queue-url.ts'
-import { isFifo } from './request.ts'
+import { checkQueueUrl } from './queue-url.ts'
+import { isFifo, queueName } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
   readonly queueUrl: string
@@ -111,6 +112,8 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     throw new InvalidOptionError(`${OF}.pool`, 'chores need one: a pg.Pool')
   }
   const queueUrl = checkQueueUrl(`${OF}.queueUrl`, options.queueUrl)
+  const log = ofQueue(queueName(queueUrl), logOf(`${OF}.log`, options.log))
+  if (options.pool !== undefined) surviveIdleLoss(options.pool, log)
   return {
     queueUrl,
     isFifo: isFifo(queueUrl),
@@ -128,7 +131,7 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     chores,
     pool: options.pool,
     signals: signals as readonly NodeJS.Signals[],
-    log: ofQueue(queueName(queueUrl), logOf(`${OF}.log`, options.log)),
+    log,
     logsAll: options.log !== undefined,
   }
 }

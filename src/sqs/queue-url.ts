@@ -8,8 +8,3 @@ export function checkQueueUrl(option: string, url: string): string {
   const what = isArn ? "it is the queue's ARN; what is wanted is its URL" : 'it must be the URL of a queue'
   throw new InvalidOptionError(option, `${what}, such as ${SUCH}`)
 }
-
-/** For people: the last part of its path. */
-export function queueName(url: string): string {
-  return new URL(url).pathname.split('/').findLast((part) => part !== '') ?? url
-}

@@ -15,12 +15,7 @@ test('a row of which nobody was told: the recovery beside the consumer sends its
   const summaries = statusTable('summary', { columns: ['result'] })
   const busy = consumer<{ id: number }>({
     queueUrl: url,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => ({ result: 'done' }),
-    ),
+    handle: inTwoPhases(summaries, db.pool, { id: ({ body }) => body.id, effect: async () => ({ result: 'done' }) }),
     chores: [summaries.recovery({ publish: (ids) => publisher.publish(ids), every: '100ms' })],
     pool: db.pool,
   })
