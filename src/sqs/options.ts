@@ -112,7 +112,7 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     throw new InvalidOptionError(`${OF}.pool`, 'chores need one: a pg.Pool')
   }
   const queueUrl = checkQueueUrl(`${OF}.queueUrl`, options.queueUrl)
-  const log = ofQueue(queueName(queueUrl), logOf(`${OF}.log`, options.log))
+  const log = logOf(`${OF}.log`, options.log)
   if (options.pool !== undefined) surviveIdleLoss(options.pool, log)
   return {
     queueUrl,
@@ -131,7 +131,7 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     chores,
     pool: options.pool,
     signals: signals as readonly NodeJS.Signals[],
-    log,
+    log: ofQueue(queueName(queueUrl), log),
     logsAll: options.log !== undefined,
   }
 }
