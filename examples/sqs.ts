@@ -29,16 +29,14 @@ const recovery = summaries.recovery({ publish: (ids) => publisher.publish(ids), 
 const consumer = new SqsConsumer(sqs, {
   queueUrl,
   body: z.object({ id: z.int() }),
-  handle: inTwoPhases(
-    summaries,
-    pool,
-    (message) => message.body.id,
-    async (message, { effectKey }) => {
+  handle: inTwoPhases(summaries, pool, {
+    id: (message) => message.body.id,
+    effect: async (message, { effectKey }) => {
       // Pass effectKey on to whatever costs money, and the signal that comes with it.
       console.log(`summary ${message.body.id}, key ${effectKey('llm').slice(0, 8)}…`)
       return { result: 'short' }
     },
-  ),
+  }),
   chores: [recovery],
   pool,
 })

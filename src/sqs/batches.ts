@@ -32,6 +32,7 @@ export interface BatchesParts<Item> {
   readonly isWanted: (item: Item) => boolean
   /** Whether others may be added any moment. */
   readonly isMoreToCome: () => boolean
+  readonly onAnswered: () => void
   readonly onProblem: (error: unknown) => void
 }
 
@@ -100,6 +101,7 @@ export class Batches<Item> {
       const refusals = new Map(
         (await this.#parts.send(entries.map(({ item }) => item))).map((refusal) => [refusal.index, refusal]),
       )
+      if (refusals.size === 0) this.#parts.onAnswered()
       const again = entries.filter(({ done }, index) => {
         const refusal = refusals.get(index)
         if (refusal === undefined || refusal.forGood) done(refusal === undefined)

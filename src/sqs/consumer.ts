@@ -12,11 +12,12 @@ import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { stopOnSignals } from '../core/signals.ts'
+import { describeError } from '../core/storable.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { Chores } from './chores.ts'
 import { Crowd } from './crowd.ts'
 import { Endings } from './endings.ts'
-import { type Counts, Events, infoOf, type SqsConsumerEvents } from './events.ts'
+import { ASKING, type Counts, Events, infoOf, type SqsConsumerEvents } from './events.ts'
 import { fateOf, type ReturnReason, saysOfDatabase } from './fate.ts'
 import { Groups } from './groups.ts'
 import { HeldMessage } from './held.ts'
@@ -62,7 +63,10 @@ export class SqsConsumer<Body = unknown> {
     this.#queue = new SqsQueue(client, queueUrl)
     this.#groups = new Groups(waitS * 1_000)
     this.#visibility = new Visibility(this.#queue, visibilityS * 1_000, timeoutMs, {
-      extended: (held) => events.tell('extended', infoOf(held)),
+      extended: (held) => {
+        events.tell('extended', infoOf(held))
+        events.fine('extending visibility')
+      },
       expired: (held, why) => this.#expired(held, why),
       problem: problem('extending visibility'),
     })
@@ -85,9 +89,12 @@ export class SqsConsumer<Body = unknown> {
       isMoreToCome,
       oneAtATime: () => isFifo && onGroupFailure === 'stop' && this.#groups.isAnyStopped(),
       onReceived: (messages, sentAt) => this.#received(messages, sentAt),
+      onAnswered: () => events.fine('receiving'),
       onProblem: problem('receiving'),
       onRefused: (error) => {
-        this.#refused = { error }
+        const { name, message } = describeError(error)
+        const reason = `SQS answers ${name}: ${message} (${queueUrl})`
+        this.#refused = { error: new InvalidOptionError('SqsConsumer.queueUrl', reason, { cause: error }) }
         void this.stop({ grace: 0 })
       },
     })
@@ -155,7 +162,7 @@ export class SqsConsumer<Body = unknown> {
   }
 
   async #drain(graceMs: number): Promise<void> {
-    this.#events.tell('stopping')
+    this.#events.stopping(this.#running.size, graceMs, this.#settings.signals.length > 0)
     const hungUp = Promise.all([this.#receiver.stop(), this.#chores.stop()])
     this.#handBack(this.#groups.takeAll(), 'stopping')
     await this.#running.left(graceMs, this.#hurry.signal)
@@ -240,7 +247,9 @@ export class SqsConsumer<Body = unknown> {
     held.startedAt = undefined
     this.#endings.open.add(held)
     this.#running.delete(held)
-    this.#receiver.databaseIs(saysOfDatabase(fate))
+    const there = saysOfDatabase(fate)
+    if (there) this.#events.fine(ASKING)
+    this.#receiver.databaseIs(there)
     this.#receiver.more()
     try {
       return await this.#endings.settle(held, fate, monotonicMs() - startedAt)

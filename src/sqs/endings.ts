@@ -5,7 +5,7 @@ import { mayHaveBeenDone } from './answer.ts'
 import { Batches } from './batches.ts'
 import { Crowd } from './crowd.ts'
 import { sendDeadLetter } from './dead-letters.ts'
-import { type Events, infoOf } from './events.ts'
+import { ASKING, type Events, infoOf } from './events.ts'
 import type { DeadReason, Fate, ReturnReason } from './fate.ts'
 import type { Groups } from './groups.ts'
 import type { HeldMessage } from './held.ts'
@@ -47,6 +47,7 @@ export class Endings {
       send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
       isWanted: (held) => !held.isGone && visibility.isInTime(held),
       isMoreToCome,
+      onAnswered: () => events.fine('deleting'),
       onProblem: (error) => events.problem('deleting', error),
     })
     this.#returns = new Batches({
@@ -63,6 +64,7 @@ export class Endings {
       isWanted: ({ held, seconds, lostAt = Number.POSITIVE_INFINITY }) =>
         visibility.isInTime(held) && monotonicMs() < lostAt + seconds * 1_000,
       isMoreToCome,
+      onAnswered: () => events.fine('handing back'),
       onProblem: (error) => events.problem('handing back', error),
     })
   }
@@ -129,7 +131,7 @@ export class Endings {
     if (isWearing) groups.stop(held, seconds * 1_000)
     const told = await this.#returns.add({ held, seconds })
     this.open.delete(held)
-    if (reason === 'database') this.#parts.events.problem('asking the database', error)
+    if (reason === 'database') this.#parts.events.problem(ASKING, error)
     const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.receiveCount > 2)
     const why = note === undefined ? reason : `${reason}, ${note}`
     this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `comes again in ${seconds} s: ${why}`, error)
@@ -158,6 +160,7 @@ export class Endings {
       say('the queue for dead letters did not take it, so it comes again')
       return this.return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
     }
+    this.#parts.events.fine('sending a dead letter')
     say(`sent to ${queueName(url)}`)
     const deleted = await this.#delete(held)
     const because = error === undefined ? {} : { error }

@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg'
 import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
+import { surviveIdleLoss } from '../db/idle-loss.ts'
 import type { Queryable } from '../db/lane.ts'
 import type { HandledMessage, MessageSource } from '../effects/messages.ts'
 import type { Enqueued } from '../queue/enqueue.ts'
@@ -33,6 +34,12 @@ interface HandlesOnce {
   ): Promise<HandledMessage<T>>
 }
 
+export interface TwoPhases<Body, Column extends string> {
+  readonly id: (message: SqsMessage<Body>) => RowId
+  /** Answers columns to set. */
+  readonly effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
+}
+
 /**
  * Claims the row, runs the effect with no connection held, and commits the columns that it returns: for effects that must not
  * happen twice. What it throws is recorded in the row. The table needs its recovery to run, with `publish`.
@@ -40,9 +47,9 @@ interface HandlesOnce {
 export function inTwoPhases<Body, Column extends string>(
   table: StatusTable<Arrows, Column>,
   pool: Queryable,
-  id: (message: SqsMessage<Body>) => RowId,
-  effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
+  { id, effect }: TwoPhases<Body, Column>,
 ): AnsweringHandle<Body> {
+  surviveIdleLoss(pool)
   return async (message) => {
     const rowId = id(message)
     message.rowId = String(rowId)
@@ -71,6 +78,7 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
   pool: Queryable,
   { id, from, to, work }: OneUpdate<Body, From, A[From][number], Column>,
 ): AnsweringHandle<Body> {
+  surviveIdleLoss(pool)
   const canRecord = table.phases?.ready === from
   const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
     if (!canRecord) throw error

@@ -30,6 +30,7 @@ export interface ReceiverParts {
   readonly oneAtATime: () => boolean
   /** Resolves when they take up room. */
   readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
+  readonly onAnswered: () => void
   readonly onProblem: (error: unknown) => void
   /** The first thing that SQS says is no: there is no such queue, or no right to it. */
   readonly onRefused: (error: unknown) => void
@@ -113,7 +114,7 @@ export class Receiver {
   }
 
   async #receive(most: number): Promise<void> {
-    const { queue, waitS, visibilityS, onReceived, onProblem, onRefused } = this.#parts
+    const { queue, waitS, visibilityS, onReceived, onAnswered, onProblem, onRefused } = this.#parts
     this.#asked += most
     const sentAt = monotonicMs()
     const several = { at: sentAt + waitS * 1_000 + ON_THE_WAY_MS }
@@ -124,6 +125,7 @@ export class Receiver {
         .finally(() => this.#severalBy.delete(several))
       this.#isWelcome = true
       this.#failures = 0
+      onAnswered()
       // AWS may answer with fewer than there are, but seldom with none.
       if (messages.length === most) this.#wanted = Math.min(this.#wanted + 1, SIDE_BY_SIDE)
       else if (messages.length === 0) this.#wanted = 1
@@ -133,8 +135,8 @@ export class Receiver {
     } catch (error) {
       if (this.#stop.signal.aborted) return
       if (this.#resting === undefined) this.#failures++ // Those that fail together are one failure.
-      onProblem(error)
-      if (!this.#isWelcome && !isTransient(error)) onRefused(error)
+      if (this.#isWelcome || isTransient(error)) onProblem(error)
+      else onRefused(error)
     } finally {
       this.#asked -= most
     }

@@ -23,16 +23,14 @@ test('nothing is deleted before the commit: while it waits, the message stays', 
   const busy = consumer<{ id: number }>(
     {
       queueUrl: url,
-      handle: inTwoPhases(
-        summaries,
-        db.pool,
-        ({ body }) => body.id,
-        async () => {
+      handle: inTwoPhases(summaries, db.pool, {
+        id: ({ body }) => body.id,
+        effect: async () => {
           await keeper.query('begin; select from summary for update')
           locked.open()
           return { result: 'done' }
         },
-      ),
+      }),
     },
     client,
   )

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LogEntry } from '../../src/index.ts'
+import { Events, ofQueue } from '../../src/sqs/events.ts'
+import type { HeldMessage } from '../../src/sqs/held.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
 import { until } from '../support/worker.ts'
 import { gate, isEmpty, next, silence, sqsScene, told } from './scene.ts'
@@ -90,6 +92,65 @@ test('without a log of ones own what goes well is not written', async (t) => {
   t.mock.restoreAll()
   const lines = written.filter((line) => line.includes('message '))
   assert.deepEqual([lines.length, lines[0]!.includes('failed, as its row says')], [1, true], lines.join())
+})
+
+test('trouble is told with its queue and its reason', async (t) => {
+  const written: string[] = []
+  t.mock.method(process.stderr, 'write', (text: string) => written.push(text) > 0)
+  const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:4566'), { code: 'ECONNREFUSED' })
+  let failures = 2
+  const { client } = scripted([message('handled')], {
+    ReceiveMessage: (_, usual) => {
+      if (failures-- > 0) throw refused
+      return usual()
+    },
+  })
+  const consumer = new SqsConsumer(client, { queueUrl: 'http://localhost/1/orders', signals: [], handle: ends })
+  const handled = next(consumer, 'handled')
+  void consumer.run()
+  await handled
+  await consumer.stop()
+  t.mock.restoreAll()
+  const trouble = 'trouble while receiving; trying again: connect ECONNREFUSED 127.0.0.1:4566 (Error ECONNREFUSED)'
+  assert.equal(written[0], `leasehold warn: SQS queue orders: ${trouble}\n`)
+})
+
+test('every entry of the log names the queue, and the lines that are about no message begin with it', async () => {
+  const log: LogEntry[] = []
+  const events = new Events(
+    ofQueue('orders', (entry) => log.push(entry)),
+    true,
+  )
+  events.problem('asking the database', new Error('Connection terminated unexpectedly'))
+  events.fine('asking the database')
+  events.problem('deleting', new Error('no'))
+  events.fine('deleting')
+  events.fine('receiving')
+  events.log('info', { id: 'm', receiveCount: 1 } as HeldMessage, 'was handled')
+  assert.deepEqual(
+    log.map(({ message }) => message),
+    [
+      'SQS queue orders: trouble while asking the database; trying again: Connection terminated unexpectedly',
+      'SQS queue orders: the database answers again after 1 s',
+      'SQS queue orders: trouble while deleting; trying again: no',
+      'SQS queue orders: deleting works again after 1 s',
+      'message m (delivery 1) was handled',
+    ],
+  )
+  assert.ok(log.every(({ queue }) => queue === 'orders'))
+})
+
+test('who stops a consumer whose handlers run is told how long that may take', () => {
+  const log: string[] = []
+  const events = new Events(({ level, message }) => log.push(`${level} ${message}`), false)
+  let told = 0
+  events.emitter.on('stopping', () => told++)
+  events.stopping(0, 25_000, true)
+  events.stopping(2, 0, true)
+  assert.deepEqual(log, [], 'there is nothing to wait for')
+  events.stopping(2, 25_000, true)
+  assert.deepEqual(log, ['warn stopping: 2 handlers have up to 25 s to end; a second signal aborts them now'])
+  assert.equal(told, 3)
 })
 
 test('held are those that wait, that are handled, and that are about to be deleted', async (t) => {

@@ -109,7 +109,7 @@ for (const [way, handle] of [
       queueUrl: url,
       body,
       handle: handle
-        ? handle(summaries, db.pool, id, work as never)
+        ? handle(summaries, db.pool, { id, effect: work as never })
         : inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work: work as never }),
     })
     const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
@@ -176,14 +176,12 @@ test('a message reaches the dead letters of SQS when its row never comes, and no
   const busy = consumer({
     queueUrl: url,
     body,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => {
+    handle: inTwoPhases(summaries, db.pool, {
+      id: ({ body }) => body.id,
+      effect: async () => {
         throw new Error('no')
       },
-    ),
+    }),
   })
   const [returned, failed] = [told(busy, 'returned', 2), next(busy, 'failed')]
   await send(url, { id: 1 })

@@ -18,7 +18,7 @@ type Work = (message: { readonly body: Body }) => Promise<{ result: string } | u
 /** The same work, in one phase or two. */
 function ways({ db }: SqsScene, work: Work): readonly (readonly [way: string, handle: AnsweringHandle<Body>])[] {
   return [
-    ['in two phases', inTwoPhases(summaries, db.pool, id, work)],
+    ['in two phases', inTwoPhases(summaries, db.pool, { id, effect: work })],
     ['in one update', inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work })],
   ]
 }
@@ -79,7 +79,7 @@ for (const way of ['in one update', 'in two phases'] as const) {
     const isOne = way === 'in one update'
     const handle: AnsweringHandle<Body> = isOne
       ? inOneUpdate(orders, db.pool, { id, from: 'paid', to: 'shipped', work })
-      : inTwoPhases(orders, db.pool, id, work)
+      : inTwoPhases(orders, db.pool, { id, effect: work })
     const busy = consumer({ queueUrl: url, body, handle })
     const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
     await send(url, { id: 1 })

@@ -181,15 +181,13 @@ test('in two phases an effect that is told to stop gives its row back, and no at
   const started = gate()
   const busy = consumer<{ id: number }>({
     queueUrl: url,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      (_, { signal }) => {
+    handle: inTwoPhases(summaries, db.pool, {
+      id: ({ body }) => body.id,
+      effect: (_, { signal }) => {
         started.open()
         return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
       },
-    ),
+    }),
   })
   await send(url, { id: 1 })
   await started.opened
@@ -200,12 +198,7 @@ test('in two phases an effect that is told to stop gives its row back, and no at
   assert.deepEqual([status, attempt_count], ['pending', 0])
   const other = consumer<{ id: number }>({
     queueUrl: url,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => ({ result: 'done' }),
-    ),
+    handle: inTwoPhases(summaries, db.pool, { id: ({ body }) => body.id, effect: async () => ({ result: 'done' }) }),
   })
   assert.equal((await next(other, 'handled')).receiveCount, 2)
   await isEmpty(scene, url)
