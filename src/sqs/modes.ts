@@ -2,10 +2,8 @@
 import type { ClientBase } from 'pg'
 import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
-import { checkOptions } from '../core/options.ts'
-import { surviveIdleLoss } from '../db/idle-loss.ts'
 import type { Queryable } from '../db/lane.ts'
-import type { HandledMessage, MessageSource } from '../effects/messages.ts'
+import { checkSource, type HandledMessage, type MessageSource } from '../effects/messages.ts'
 import type { Enqueued } from '../queue/enqueue.ts'
 import type { Arrows } from '../transitions/definition.ts'
 import { type FailOptions, isFinal, retryOf } from '../transitions/failure.ts'
@@ -14,6 +12,7 @@ import type { WorkClaim, Worked } from '../transitions/work.ts'
 import { ask } from './database-away.ts'
 import type { Answer } from './fate.ts'
 import type { SqsMessage } from './held.ts'
+import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './mode-options.ts'
 
 export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>
 
@@ -47,9 +46,15 @@ export interface TwoPhases<Body, Column extends string> {
 export function inTwoPhases<Body, Column extends string>(
   table: StatusTable<Arrows, Column>,
   pool: Queryable,
-  { id, effect }: TwoPhases<Body, Column>,
+  options: TwoPhases<Body, Column>,
 ): AnsweringHandle<Body> {
-  surviveIdleLoss(pool)
+  checkTable('inTwoPhases', table)
+  checkPool('inTwoPhases', pool)
+  checkFunctions('inTwoPhases', options, ['id', 'effect'])
+  if (table.phases === undefined) {
+    throw new InvalidOptionError('inTwoPhases.table', 'its phases are false, so there is nothing to claim')
+  }
+  const { id, effect } = options
   return async (message) => {
     const rowId = id(message)
     message.rowId = String(rowId)
@@ -76,9 +81,13 @@ export interface OneUpdate<Body, From extends string, To extends string, Column 
 export function inOneUpdate<Body, A extends Arrows, From extends keyof A & string, Column extends string>(
   table: StatusTable<A, Column>,
   pool: Queryable,
-  { id, from, to, work }: OneUpdate<Body, From, A[From][number], Column>,
+  options: OneUpdate<Body, From, A[From][number], Column>,
 ): AnsweringHandle<Body> {
-  surviveIdleLoss(pool)
+  checkTable('inOneUpdate', table)
+  checkPool('inOneUpdate', pool)
+  checkFunctions('inOneUpdate', options, ['id', 'work'], [], ['from', 'to'])
+  const { id, from, to, work } = options
+  table.checkArrow(from, to)
   const canRecord = table.phases?.ready === from
   const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
     if (!canRecord) throw error
@@ -126,7 +135,10 @@ export function oncePerMessage<Body>(
   work: (tx: ClientBase, message: SqsMessage<Body>) => Promise<unknown> | unknown,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
-  checkOptions('oncePerMessage', options, ['key'])
+  checkLeasehold('oncePerMessage', leasehold, 'oncePerMessage')
+  checkSource(source)
+  checkFunction('oncePerMessage.work', work)
+  checkFunctions('oncePerMessage', options, [], ['key'])
   return async (message) => {
     let theirs: unknown
     const noting = async (tx: ClientBase) => {
@@ -152,6 +164,7 @@ export function intoQueue<Body>(
   kind: Kind<Body, unknown>,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
+  checkFunctions('intoQueue', options, [], ['key'])
   return intoQueues<Body>(leasehold, { ...options, kinds: [kind], kindOf: () => kind.name })
 }
 
@@ -165,13 +178,19 @@ export interface IntoQueues<Body> extends MessageKey<Body> {
 
 /** The same for several kinds. A message of a kind that is not among them is a dead letter: `unknown_kind`. */
 export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>): AnsweringHandle<Body> {
-  checkOptions('intoQueues', options, ['kinds', 'kindOf', 'input', 'key'])
-  const kinds = new Map(options.kinds.map((kind) => [kind?.name, kind]))
+  checkLeasehold('intoQueues', leasehold, 'enqueue')
+  checkFunctions('intoQueues', options, [], ['input', 'key'], ['kinds', 'kindOf'])
+  const { kindOf } = options
+  if (typeof kindOf !== 'function' && (typeof kindOf !== 'string' || kindOf === '')) {
+    throw new InvalidOptionError('intoQueues.kindOf', 'it must be the name of a field of the body, or a function')
+  }
+  const list = Array.isArray(options.kinds) ? (options.kinds as readonly Kind[]) : []
+  const kinds = new Map(list.map((kind) => [kind?.name, kind]))
   if (kinds.size === 0 || kinds.has(undefined as never)) {
     throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
   }
   return async (message) => {
-    const kind = kinds.get(nameOf(message, options.kindOf) as string)
+    const kind = kinds.get(nameOf(message, kindOf) as string)
     if (kind === undefined) return { outcome: 'dead', reason: 'unknown_kind' }
     const input = options.input === undefined ? message.body : options.input(message)
     try {

@@ -89,6 +89,8 @@ export class Definition {
   readonly table: string
   readonly arrows: Arrows
   readonly columns: readonly string[]
+  /** Every status that a row can have. */
+  readonly statuses: readonly string[]
   readonly phases: Phases | undefined
   readonly names: Names
   readonly stuckAfterMs: number
@@ -132,18 +134,20 @@ export class Definition {
     }
     this.#checkArrows()
     this.#checkColumns()
-  }
-
-  /** Every status that a row can have. */
-  get statuses(): readonly string[] {
     const ofArrows = Object.entries(this.arrows).flatMap(([from, to]) => [from, ...to])
-    return [...new Set([...ofArrows, ...Object.values(this.phases ?? {})])]
+    this.statuses = [...new Set([...ofArrows, ...Object.values(this.phases ?? {})])]
   }
 
   checkArrow(from: string, to: string): void {
     if (Object.hasOwn(this.arrows, from) && this.arrows[from]!.includes(to)) return
     const known = Object.entries(this.arrows).flatMap(([one, others]) => others.map((other) => `${one} → ${other}`))
     throw new InvalidOptionError(this.#of, `there is no arrow ${from} → ${to}; there are ${known.join(', ')}`)
+  }
+
+  checkStatus(status: string): void {
+    const { statuses } = this
+    if (statuses.includes(status)) return
+    throw new InvalidOptionError(this.#of, `there is no status ${status}; there are ${statuses.join(', ')}`)
   }
 
   /** Whether a row of this status has yet to come to `from`: it may, by arrows and phases, and has not been there. */

@@ -90,6 +90,11 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return this.#apply(db, id, from, statement, [checkId(id), ...values])
   }
 
+  /** Throws if there is no such arrow: for those who want to know before they begin. */
+  checkArrow<From extends keyof A & string>(from: From, to: A[From][number]): void {
+    this.#definition.checkArrow(from, to)
+  }
+
   /** What the row is now; undefined: not there, or not yet. */
   async status(db: Queryable, id: RowId): Promise<string | undefined> {
     const [row] = await read(db, this.#definition.statement('find', FIND), [checkId(id)])
@@ -98,6 +103,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
 
   /** To look before work: what a transition would answer now, or that it is ready. Only the transition itself can tell later. */
   async look(db: Queryable, id: RowId, from: keyof A & string): Promise<Looked> {
+    this.#definition.checkStatus(from)
     const status = await this.status(db, id)
     if (status === undefined) return { outcome: 'not found' }
     return status === from ? { outcome: 'ready' } : this.#passedOver(status, from)
