@@ -55,13 +55,13 @@ export type { CancelOutcome } from './queue/operator.ts'
 export type { Arrows, Names, Phases, StatusTableOptions } from './transitions/definition.ts'
 export type { FailOptions } from './transitions/failure.ts'
 export type { Recovery } from './transitions/recovery.ts'
+export type { RowId } from './transitions/row-id.ts'
 export {
   type Claimed,
   type ClaimOutcome,
   databaseNow,
   type Looked,
   type RowClaim,
-  type RowId,
   type StatusTable,
   statusTable,
   type TransitionOutcome,

@@ -7,12 +7,14 @@ import { checkSource, type HandledMessage, type MessageSource } from '../effects
 import type { Enqueued } from '../queue/enqueue.ts'
 import type { Arrows } from '../transitions/definition.ts'
 import { type FailOptions, isFinal, retryOf } from '../transitions/failure.ts'
-import type { Looked, RowId, StatusTable, Values } from '../transitions/status-table.ts'
+import type { RowId } from '../transitions/row-id.ts'
+import type { Looked, StatusTable, Values } from '../transitions/status-table.ts'
 import type { WorkClaim, Worked } from '../transitions/work.ts'
 import { ask } from './database-away.ts'
 import type { Answer } from './fate.ts'
 import type { SqsMessage } from './held.ts'
 import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './mode-options.ts'
+import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
 
 export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>
 
@@ -55,14 +57,23 @@ export function inTwoPhases<Body, Column extends string>(
     throw new InvalidOptionError('inTwoPhases.table', 'its phases are false, so there is nothing to claim')
   }
   const { id, effect } = options
-  return async (message) => {
-    const rowId = id(message)
-    message.rowId = String(rowId)
+  return buryingPoison(async (message) => {
+    const rowId = rowIdOf(message, id)
     // Not the message's own signal: whoever else gets the message finds the row claimed, so there is no reason to stop.
     const { stopping } = message
-    const work = () => table.work(pool, rowId, (claim) => effect(message, claim), { stopping })
-    return unlessBusy(table, await ask(work))
-  }
+    let isClaimed = false
+    const noting = (claim: WorkClaim) => {
+      isClaimed = true
+      return effect(message, claim)
+    }
+    try {
+      return unlessBusy(table, await ask(() => table.work(pool, rowId, noting, { stopping })))
+    } catch (error) {
+      // A trigger of the table can fail like that, too; whether the id is bad, a look tells.
+      if (!isClaimed && isBadValue(error)) await askById(() => table.status(pool, rowId))
+      throw error
+    }
+  })
 }
 
 export interface OneUpdate<Body, From extends string, To extends string, Column extends string> {
@@ -70,7 +81,7 @@ export interface OneUpdate<Body, From extends string, To extends string, Column 
   readonly from: From
   readonly to: To
   /** Answers columns to set. Runs twice when two deliveries overlap: of both, one changes the row. */
-  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | undefined>
+  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | null | undefined>
 }
 
 /**
@@ -94,12 +105,11 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
     const recorded = await ask(() => table.fail(pool, rowId, error, retry))
     return recorded.outcome === 'applied' ? { outcome: 'failed', error } : unlessBusy(table, recorded)
   }
-  return async (message) => {
-    const rowId = id(message)
-    message.rowId = String(rowId)
-    const looked = await ask(() => table.look(pool, rowId, from))
+  return buryingPoison(async (message) => {
+    const rowId = rowIdOf(message, id)
+    const looked = await askById(() => table.look(pool, rowId, from))
     if (looked.outcome !== 'ready') return unlessBusy(table, looked)
-    let set: Values<Column> | undefined
+    let set: Values<Column> | null | undefined
     try {
       set = await work(message)
     } catch (error) {
@@ -107,12 +117,12 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
       return record(rowId, error, retryOf(error))
     }
     try {
-      return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set)))
+      return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set ?? {})))
     } catch (error) {
       if (isFinal(error)) return record(rowId, error, { retry: false }) // To do it again would end in the same.
       throw error
     }
-  }
+  })
 }
 
 function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked): Answer {
@@ -139,7 +149,8 @@ export function oncePerMessage<Body>(
   checkSource(source)
   checkFunction('oncePerMessage.work', work)
   checkFunctions('oncePerMessage', options, [], ['key'])
-  return async (message) => {
+  return buryingPoison(async (message) => {
+    const key = keyOf(message, options.key)
     let theirs: unknown
     const noting = async (tx: ClientBase) => {
       try {
@@ -150,12 +161,12 @@ export function oncePerMessage<Body>(
       }
     }
     try {
-      return await leasehold.oncePerMessage(source, keyOf(message, options), noting)
+      return await leasehold.oncePerMessage(source, key, noting)
     } catch (error) {
       if (error === theirs) throw error
       return ask(() => Promise.reject(error))
     }
-  }
+  })
 }
 
 /** Enqueues the body as a job of this kind, once per message. The kind's `keepKey` should be the queue's retention. */
@@ -189,14 +200,15 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
   if (kinds.size === 0 || kinds.has(undefined as never)) {
     throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
   }
-  return async (message) => {
+  return buryingPoison(async (message) => {
     const kind = kinds.get(nameOf(message, kindOf) as string)
     if (kind === undefined) return { outcome: 'dead', reason: 'unknown_kind' }
     const input = options.input === undefined ? message.body : options.input(message)
+    const idempotencyKey = keyOf(message, options.key)
     try {
       const enqueued = await ask(() =>
         leasehold.enqueue(kind, input as never, {
-          idempotencyKey: keyOf(message, options),
+          idempotencyKey,
           ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
         }),
       )
@@ -208,15 +220,11 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
       if (isBad) return { outcome: 'dead', reason: 'invalid_body', error }
       throw error
     }
-  }
+  })
 }
 
 function nameOf<Body>(message: SqsMessage<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
   if (typeof kindOf === 'function') return kindOf(message)
   const { body } = message as SqsMessage<unknown>
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[kindOf] : undefined
-}
-
-function keyOf<Body>(message: SqsMessage<Body>, { key }: MessageKey<Body>): string {
-  return key === undefined ? message.id : key(message)
 }

@@ -16,13 +16,12 @@ import { type Arrows, Definition, type Phases, type Sendable, type StatusTableOp
 import { type FailOptions, notBefore } from './failure.ts'
 import { type Recovery, recovery } from './recovery.ts'
 import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RELEASE, RENEW, TRANSITION } from './row.sql.ts'
+import { checkRowId, type RowId } from './row-id.ts'
 import { whatItNeeds } from './what-it-needs.ts'
 import { type WorkClaim, type Worked, type WorkOptions, workOnRow } from './work.ts'
 
 const ROUNDS = 10
 const MAX_ERROR_CHARS = 8_192
-
-export type RowId = string | number | bigint
 
 /** As a value to set: the moment of the statement, by the database's clock. */
 export const databaseNow: unique symbol = Symbol('databaseNow')
@@ -87,7 +86,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
       ...definition.arrow(from, to),
       set: list,
     }))
-    return this.#apply(db, id, from, statement, [checkId(id), ...values])
+    return this.#apply(db, id, from, statement, [checkRowId(id), ...values])
   }
 
   /** Throws if there is no such arrow: for those who want to know before they begin. */
@@ -97,7 +96,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
 
   /** What the row is now; undefined: not there, or not yet. */
   async status(db: Queryable, id: RowId): Promise<string | undefined> {
-    const [row] = await read(db, this.#definition.statement('find', FIND), [checkId(id)])
+    const [row] = await read(db, this.#definition.statement('find', FIND), [checkRowId(id)])
     return row?.[0] ?? undefined
   }
 
@@ -117,7 +116,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     checkOptions('claim', options, ['token'])
     const { ready, claimed } = this.#definition.needPhases()
     const { token = randomUUID() } = options
-    const values = [checkId(id), checkText('claim.token', token, 200), this.#definition.stuckAfterMs]
+    const values = [checkRowId(id), checkText('claim.token', token, 200), this.#definition.stuckAfterMs]
     for (let round = 1; ; round++) {
       const [row] = await read(db, this.#definition.statement('claim', CLAIM), values)
       if (row !== undefined) return { outcome: 'applied', claim: { id: row[0]!, token } }
@@ -134,7 +133,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     const { done } = this.#definition.needPhases()
     const { list, values } = this.#assignments(set, 3)
     const statement = this.#definition.statement(`commit${list}`, COMMIT, () => ({ set: list }))
-    return this.#end(db, claim, done, statement, [checkId(claim.id), claim.token, ...values])
+    return this.#end(db, claim, done, statement, [checkRowId(claim.id), claim.token, ...values])
   }
 
   /**
@@ -155,23 +154,26 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     const backoff = options.after === undefined ? this.#definition.backoff : notBefore(options.after)
     const said = [lastError(error), options.retry === false ? 0 : maxAttempts, backoff.firstMs, backoff.maxMs]
     if (typeof which !== 'object') {
-      return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), [checkId(which), ...said])
+      return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), [checkRowId(which), ...said])
     }
     const statement = this.#definition.statement('fail_claim', FAIL_CLAIM)
-    return this.#end(db, which, failed, statement, [checkId(which.id), ...said, which.token])
+    return this.#end(db, which, failed, statement, [checkRowId(which.id), ...said, which.token])
   }
 
   /** Still at it: the claim's time begins anew. */
   async renew(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
     const { claimed } = this.#definition.needPhases()
-    const values = [checkId(claim.id), claim.token, this.#definition.stuckAfterMs]
+    const values = [checkRowId(claim.id), claim.token, this.#definition.stuckAfterMs]
     return this.#end(db, claim, claimed, this.#definition.statement('renew', RENEW), values)
   }
 
   /** Given back as if it had never been claimed, no attempt spent: for a process that has to go before its effect. */
   async release(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
     const { ready } = this.#definition.needPhases()
-    return this.#end(db, claim, ready, this.#definition.statement('release', RELEASE), [checkId(claim.id), claim.token])
+    return this.#end(db, claim, ready, this.#definition.statement('release', RELEASE), [
+      checkRowId(claim.id),
+      claim.token,
+    ])
   }
 
   /**
@@ -201,7 +203,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
    * in `effect`: `prod:charge`.
    */
   effectKey(row: { readonly id: RowId }, effect: string): string {
-    return effectKeyOf('row', this.#definition.table, String(checkId(row.id)), checkText('effect', effect, 200))
+    return effectKeyOf('row', this.#definition.table, String(checkRowId(row.id)), checkText('effect', effect, 200))
   }
 
   /** Takes back what is stuck and tries again what has failed: for a worker's `chores`, or a timer of your own. */
@@ -285,11 +287,6 @@ async function change(db: Queryable, statement: Sendable, values: unknown[]): Pr
 async function read(db: Queryable, statement: Sendable, values: unknown[]): Promise<readonly Row[]> {
   const query = { ...statement, values, rowMode: 'array' as const, types: asPrinted }
   return (await settlingConflicts(isPool(db), () => db.query(query))).rows as unknown as Row[]
-}
-
-function checkId(id: RowId): RowId {
-  if (typeof id === 'bigint' || (typeof id === 'string' && id !== '') || Number.isSafeInteger(id)) return id
-  throw new InvalidOptionError('id', 'it must be a string, a whole number or a bigint')
 }
 
 /** What can be thrown can be stored. */

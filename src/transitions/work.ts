@@ -6,7 +6,8 @@ import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { type FailOptions, isFinal, retryOf } from './failure.ts'
-import type { ClaimOutcome, RowClaim, RowId, StatusTable, TransitionOutcome, Values } from './status-table.ts'
+import type { RowId } from './row-id.ts'
+import type { ClaimOutcome, RowClaim, StatusTable, TransitionOutcome, Values } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }

@@ -13,7 +13,7 @@ interface Body {
 
 const body = z.object({ id: z.number() })
 const id = ({ body }: { readonly body: Body }) => body.id
-type Work = (message: { readonly body: Body }) => Promise<{ result: string } | undefined>
+type Work = (message: { readonly body: Body }) => Promise<{ result: string } | null | undefined>
 
 /** The same work, in one phase or two. */
 function ways({ db }: SqsScene, work: Work): readonly (readonly [way: string, handle: AnsweringHandle<Body>])[] {
@@ -111,6 +111,26 @@ test('a result that can never be stored is recorded: the work is not done again'
     assert.deepEqual([status, retry_at, attempt_count, worked], ['error', null, 1, index + 1])
     assert.match(last_error!, /too long/)
     await isEmpty(scene, url)
+  }
+})
+
+test('work that returns null, or nothing, has set nothing', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, queue, send, consumer } = scene
+  await createSummaries(db, 4)
+  const work: Work = async ({ body }) => (body.id % 2 === 0 ? null : undefined)
+  for (const [index, [way, handle]] of ways(scene, work).entries()) {
+    const url = await queue()
+    const busy = consumer({ queueUrl: url, body, handle })
+    for (const id of [index * 2 + 1, index * 2 + 2]) {
+      const ended = Promise.race([
+        next(busy, 'handled').then(() => 'handled'),
+        next(busy, 'failed').then(() => 'failed'),
+      ])
+      await send(url, { id })
+      assert.equal(await ended, 'handled', way)
+      assert.deepEqual([(await summary(db, id)).status, (await summary(db, id)).result], ['completed', null])
+    }
   }
 })
 
