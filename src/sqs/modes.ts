@@ -10,7 +10,7 @@ import { type FailOptions, isFinal, retryOf } from '../transitions/failure.ts'
 import type { RowId } from '../transitions/row-id.ts'
 import type { Looked, StatusTable, Values } from '../transitions/status-table.ts'
 import type { WorkClaim, Worked } from '../transitions/work.ts'
-import { ask } from './database-away.ts'
+import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './fate.ts'
 import type { SqsMessage } from './held.ts'
 import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './mode-options.ts'
@@ -119,8 +119,8 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
     try {
       return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set ?? {})))
     } catch (error) {
-      if (isFinal(error)) return record(rowId, error, { retry: false }) // To do it again would end in the same.
-      throw error
+      if (error instanceof DatabaseAway || !isFinal(error)) throw error
+      return record(rowId, error, { retry: false }) // To do it again would end in the same.
     }
   })
 }

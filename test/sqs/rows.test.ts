@@ -91,28 +91,37 @@ for (const way of ['in one update', 'in two phases'] as const) {
   })
 }
 
-test('a result that can never be stored is recorded: the work is not done again', async (t) => {
-  const scene = await sqsScene(t)
-  const { db, queue, send, consumer } = scene
-  await createSummaries(db, 2)
-  await db.pool.query('alter table summary alter result type varchar(5)')
-  let worked = 0
-  const work = async () => {
-    worked++
-    return { result: 'much too long' }
-  }
-  for (const [index, [, handle]] of ways(scene, work).entries()) {
-    const url = await queue()
-    const busy = consumer({ queueUrl: url, body, handle })
-    const failed = next(busy, 'failed')
-    await send(url, { id: index + 1 })
-    assert.equal((await failed).deleted, true)
-    const { status, retry_at, attempt_count, last_error } = await summary(db, index + 1)
-    assert.deepEqual([status, retry_at, attempt_count, worked], ['error', null, 1, index + 1])
-    assert.match(last_error!, /too long/)
-    await isEmpty(scene, url)
-  }
-})
+for (const [what, sql, says] of [
+  ['it is too long', 'alter table summary alter result type varchar(5)', /too long/],
+  [
+    'a trigger raises',
+    `create function no() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+     create trigger no before update on summary for each row when (new.result <> '') execute function no()`,
+    /never/,
+  ],
+] as const)
+  test(`a result that can never be stored (${what}) is recorded: the work is not done again`, async (t) => {
+    const scene = await sqsScene(t)
+    const { db, queue, send, consumer } = scene
+    await createSummaries(db, 2)
+    await db.pool.query(sql)
+    let worked = 0
+    const work = async () => {
+      worked++
+      return { result: 'much too long' }
+    }
+    for (const [index, [, handle]] of ways(scene, work).entries()) {
+      const url = await queue()
+      const busy = consumer({ queueUrl: url, body, handle })
+      const failed = next(busy, 'failed')
+      await send(url, { id: index + 1 })
+      assert.equal((await failed).deleted, true)
+      const { status, retry_at, attempt_count, last_error } = await summary(db, index + 1)
+      assert.deepEqual([status, retry_at, attempt_count, worked], ['error', null, 1, index + 1])
+      assert.match(last_error!, says)
+      await isEmpty(scene, url)
+    }
+  })
 
 test('work that returns null, or nothing, has set nothing', async (t) => {
   const scene = await sqsScene(t)

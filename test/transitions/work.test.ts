@@ -1,5 +1,6 @@
 // What work() does with an effect that has happened, when all else goes wrong around it.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { Fatal, type Queryable, statusTable } from '../../src/index.ts'
@@ -52,12 +53,19 @@ test('a commit that is refused for a while is sent until it is accepted: the eff
 })
 
 test('what can never be stored is not done again: the row waits for a person', async (t) => {
-  const db = await withRows(t, 4)
-  await db.pool.query(`alter table summary add constraint short check (length(result) < 10)`)
+  const db = await withRows(t, 6)
+  await db.pool.query(`alter table summary add constraint short check (length(result) < 10 or id > 4);
+    create index on summary (result);
+    create function no() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
+    create trigger no before update on summary for each row when (new.result = 'forbidden') execute function no()`)
+  // Nothing that could be compressed into a page.
+  const random = Array.from({ length: 3_000 }, () => randomUUID()).join('')
   const bad: Record<number, never> = {
     1: { results: 'no such column' } as never,
     2: { result: 'a\0b' } as never,
     3: { result: 'longer than the constraint allows' } as never,
+    5: { result: random } as never,
+    6: { result: 'forbidden' } as never,
   }
   for (const [id, set] of Object.entries(bad)) {
     const worked = await summaries.work(db.pool, Number(id), async () => set)
