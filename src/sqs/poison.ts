@@ -30,6 +30,9 @@ export function buryingPoison<Body>(
 /** What `id` throws is the business of whoever wrote it. */
 export function rowIdOf<Body>(message: SqsMessage<Body>, id: (message: SqsMessage<Body>) => RowId): RowId {
   const rowId = id(message)
+  if ((rowId as unknown) instanceof Promise) {
+    throw new InvalidOptionError('id', 'it must answer an id, and not a promise of one')
+  }
   orPoison(() => checkRowId(rowId))
   message.rowId = String(rowId)
   return rowId

@@ -60,13 +60,14 @@ test('a key that is missing, empty, too long or has a NUL is a dead letter', asy
   }
 })
 
-test('a function that throws, or answers what is no key, is not the fault of the message', async (t) => {
+test('a function that throws, or answers what is no key or a promise, is not the fault of the message', async (t) => {
   const db = await freshDatabase(t)
   await createSummaries(db, 1)
   const throws = () => {
     throw Object.assign(new Error('looked up elsewhere'), { code: '22P02' })
   }
-  for (const handle of [...ofRows(db, throws), ...byKey(throws), ...byKey(() => 1 as never)]) {
+  const wrong = [...ofRows(db, (async () => '1') as never), ...byKey(() => 1 as never)]
+  for (const handle of [...ofRows(db, throws), ...byKey(throws), ...wrong]) {
     assert.equal(await end(t, handle, { id: '1' }), 'returned, threw')
   }
 })
