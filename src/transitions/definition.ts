@@ -150,9 +150,12 @@ export class Definition {
     throw new InvalidOptionError(this.#of, `there is no status ${status}; there are ${statuses.join(', ')}`)
   }
 
-  /** Whether a row of this status has yet to come to `from`: it may, by arrows and phases, and has not been there. */
+  /**
+   * Whether a row of this status has yet to come to `from`: it may, by arrows and phases, and has not been there. Of a status
+   * that is not declared (misspelt, or newer than this program) nobody can say that it is past it.
+   */
   isBefore(status: string, from: string): boolean {
-    return this.#leadsTo(status, from) && !this.#leadsTo(from, status)
+    return !this.statuses.includes(status) || (this.#leadsTo(status, from) && !this.#leadsTo(from, status))
   }
 
   needPhases(): Phases {

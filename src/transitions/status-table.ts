@@ -28,7 +28,7 @@ export const databaseNow: unique symbol = Symbol('databaseNow')
 
 /**
  * applied: by this call. already handled: by another one, and the row has this status now. not ready: the row has a status
- * that comes before the one it is to leave. not found: not there, or not yet.
+ * that comes before the one it is to leave, or one that is not declared. not found: not there, or not yet.
  */
 export type TransitionOutcome =
   | { readonly outcome: 'applied' }

@@ -91,6 +91,23 @@ for (const way of ['in one update', 'in two phases'] as const) {
   })
 }
 
+test('a row whose status nobody declared is left alone, and its message comes again', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, queue, send, consumer } = scene
+  await db.pool.query(`create table summary (id integer primary key, status text not null, result text,
+    claim_token uuid, claim_expires_at timestamptz); insert into summary values (1, 'PENDING')`)
+  for (const [way, handle] of ways(scene, () => assert.fail('it may not be ready'))) {
+    const url = await queue()
+    const busy = consumer({ queueUrl: url, body, handle })
+    const ended = Promise.race([
+      next(busy, 'returned').then(({ reason }) => reason),
+      next(busy, 'already_handled').then(() => 'deleted'),
+    ])
+    await send(url, { id: 1 })
+    assert.equal(await ended, 'row_not_ready', way)
+  }
+})
+
 for (const [what, sql, says] of [
   ['it is too long', 'alter table summary alter result type varchar(5)', /too long/],
   [
