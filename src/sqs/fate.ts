@@ -38,7 +38,7 @@ export type Answer =
   | { readonly outcome: 'not found' | 'not ready' | 'conflict' | 'released' }
   /** Somebody is at it, and will see to it: no more is needed, but for the order of a FIFO queue. */
   | { readonly outcome: 'busy' }
-  | { readonly outcome: 'failed'; readonly error: unknown }
+  | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp?: boolean }
   | { readonly outcome: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
   | { readonly outcome: 'again'; readonly after?: Duration }
 

@@ -7,8 +7,9 @@ import { checkSource, type HandledMessage, type MessageSource } from '../effects
 import type { Enqueued } from '../queue/enqueue.ts'
 import type { Arrows } from '../transitions/definition.ts'
 import { type FailOptions, isFinal, retryOf } from '../transitions/failure.ts'
+import type { Looked, Values } from '../transitions/outcomes.ts'
 import type { RowId } from '../transitions/row-id.ts'
-import type { Looked, StatusTable, Values } from '../transitions/status-table.ts'
+import type { StatusTable } from '../transitions/status-table.ts'
 import type { WorkClaim, Worked } from '../transitions/work.ts'
 import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './fate.ts'
@@ -103,7 +104,8 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
   const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
     if (!canRecord) throw error
     const recorded = await ask(() => table.fail(pool, rowId, error, retry))
-    return recorded.outcome === 'applied' ? { outcome: 'failed', error } : unlessBusy(table, recorded)
+    if (recorded.outcome !== 'applied') return unlessBusy(table, recorded)
+    return { outcome: 'failed', error, givenUp: recorded.givenUp }
   }
   return buryingPoison(async (message) => {
     const rowId = rowIdOf(message, id)

@@ -1,8 +1,11 @@
 /** What an error says of another attempt. */
 import { type Duration, durationMs } from '../core/duration.ts'
 import { Fatal, RetryAfter } from '../core/steering.ts'
+import { describeError, safeText } from '../core/storable.ts'
 import { isConflict } from '../db/conflict.ts'
 import { isOutage } from '../db/outage.ts'
+
+const MAX_ERROR_CHARS = 8_192
 
 export interface FailOptions {
   /** False: it stays in error, for a person to look at. Default: true, while attempts last. */
@@ -47,4 +50,10 @@ export function isFinal(error: unknown): boolean {
 export function notBefore(after: Duration): { readonly firstMs: number; readonly maxMs: number } {
   const ms = (durationMs('fail.after', after) * 4) / 3
   return { firstMs: ms, maxMs: ms }
+}
+
+/** What can be thrown can be stored. */
+export function lastError(error: unknown): string {
+  const { name, message } = describeError(error)
+  return safeText(`${name}: ${message}`, MAX_ERROR_CHARS)
 }

@@ -6,20 +6,21 @@ import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { type FailOptions, isFinal, retryOf } from './failure.ts'
+import type { ClaimOutcome, RowClaim, TransitionOutcome, Values } from './outcomes.ts'
 import type { RowId } from './row-id.ts'
-import type { ClaimOutcome, RowClaim, StatusTable, TransitionOutcome, Values } from './status-table.ts'
+import type { StatusTable } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 
 /**
- * failed: the effect threw, and that is recorded. lost: it was too slow, and its row was taken back. released: it threw when
+ * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was taken back. released: it threw when
  * it was told to stop, and the row is as if it had never been claimed.
  */
 export type Worked =
   | TransitionOutcome
   | ClaimOutcome
-  | { readonly outcome: 'failed'; readonly error: unknown }
+  | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp: boolean }
   | { readonly outcome: 'released' }
 
 export interface WorkOptions {
@@ -61,7 +62,7 @@ export async function workOnRow(
   const insist = <T>(record: () => Promise<T>) => patiently((_, error) => !isFinal(error) && !keeper.isOver, record)
   const failed = async (error: unknown, retry: FailOptions): Promise<Worked> => {
     const recorded = await insist(() => table.fail(db, claim, error, retry))
-    return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
+    return recorded.outcome === 'applied' ? { outcome: 'failed', error, givenUp: recorded.givenUp } : recorded
   }
   const released = async (): Promise<Worked> => {
     const given = await insist(() => table.release(db, claim))

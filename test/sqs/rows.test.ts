@@ -95,7 +95,7 @@ test('a row whose status nobody declared is left alone, and its message comes ag
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
   await db.pool.query(`create table summary (id integer primary key, status text not null, result text,
-    claim_token uuid, claim_expires_at timestamptz); insert into summary values (1, 'PENDING')`)
+    claim_token uuid, claim_expires_at timestamptz, retry_at timestamptz); insert into summary values (1, 'PENDING')`)
   for (const [way, handle] of ways(scene, () => assert.fail('it may not be ready'))) {
     const url = await queue()
     const busy = consumer({ queueUrl: url, body, handle })

@@ -15,7 +15,8 @@ const oddly = statusTable('orders', { arrows: { constructor: ['toString'], toStr
 
 test('a row that may yet come to the status is not ready; one past it, beside it or in a circle with it is already handled', async (t) => {
   const { pool } = await freshDatabase(t)
-  await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz);
+  await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz,
+    retry_at timestamptz);
     insert into orders values (1)`)
   const is = (status: string) => pool.query('update orders set status = $1', [status])
   for (const [outcome, statuses] of [
@@ -59,7 +60,8 @@ test('a status may have the name of what every object has', async (t) => {
 
 test('a status that is not declared is not ready: nobody can say that it is past', async (t) => {
   const { pool } = await freshDatabase(t)
-  await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz);
+  await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz,
+    retry_at timestamptz);
     insert into orders values (1)`)
   const effect = () => assert.fail('it is not ours')
   for (const status of ['PENDING', 'new', '', 'toString']) {

@@ -79,14 +79,38 @@ test('what can never be stored is not done again: the row waits for a person', a
 
 test('an effect that throws Fatal is not tried again, any other error is', async (t) => {
   const db = await withRows(t, 2)
-  for (const [id, error] of [
-    [1, new Fatal('never')],
-    [2, new Error('later')],
+  for (const [id, error, givenUp] of [
+    [1, new Fatal('never'), true],
+    [2, new Error('later'), false],
   ] as const) {
-    assert.deepEqual(await summaries.work(db.pool, id, () => Promise.reject(error)), { outcome: 'failed', error })
+    const worked = await summaries.work(db.pool, id, () => Promise.reject(error))
+    assert.deepEqual(worked, { outcome: 'failed', error, givenUp })
   }
   assert.equal((await summary(db, 1)).retry_at, null)
   assert.ok((await summary(db, 2)).retry_at! > new Date())
+})
+
+test('whoever fails a row is told whether it is given up: with the last attempt, on demand, and when the reply was lost', async (t) => {
+  const db = await withRows(t, 3)
+  const patient = statusTable('summary', { maxAttempts: 2 })
+  const fails = async (id: number, options: { retry?: boolean } = {}) => {
+    await db.pool.query(`update summary set status = 'pending' where id = $1`, [id])
+    const claimed = await patient.claim(db.pool, id)
+    assert.ok(claimed.outcome === 'applied')
+    const ask = () => patient.fail(db.pool, claimed.claim, new Error('no'), options)
+    const [first, again] = [await ask(), await ask()]
+    assert.deepEqual(first, again)
+    return first
+  }
+  assert.deepEqual(await fails(1), { outcome: 'applied', givenUp: false })
+  assert.deepEqual(await fails(1), { outcome: 'applied', givenUp: true })
+  assert.deepEqual(await fails(2, { retry: false }), { outcome: 'applied', givenUp: true })
+  const unclaimed = () => patient.fail(db.pool, 3, new Error('no'))
+  assert.deepEqual(await unclaimed(), { outcome: 'applied', givenUp: false })
+  await db.pool.query(`update summary set status = 'pending' where id = 3`)
+  assert.deepEqual(await unclaimed(), { outcome: 'applied', givenUp: true })
+  // Without a claim nobody knows whose failure it was.
+  assert.deepEqual(await unclaimed(), { outcome: 'already handled', status: 'error' })
 })
 
 test('a failure may say how long to wait, however short the backoff, claimed or not', async (t) => {
