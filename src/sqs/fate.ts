@@ -35,7 +35,8 @@ export type ReturnReason =
  */
 export type Answer =
   | { readonly outcome: 'applied' | 'created' | 'already handled' | 'existing' | 'lost' }
-  | { readonly outcome: 'not found' | 'not ready' | 'conflict' | 'released' }
+  | { readonly outcome: 'not found' | 'not ready' | 'conflict' }
+  | { readonly outcome: 'released'; readonly delayMs?: number }
   /** Somebody is at it, and will see to it: no more is needed, but for the order of a FIFO queue. */
   | { readonly outcome: 'busy' }
   | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp?: boolean }
@@ -115,6 +116,7 @@ function judge(answer: Answer | undefined, isFifo: boolean): Fate {
     case 'not ready':
       return { end: 'return', reason: 'row_not_ready' }
     case 'released':
+      if (answer.delayMs !== undefined) return { end: 'return', reason: 'asked', delayMs: answer.delayMs }
       return { end: 'return', reason: 'stopping', delayMs: 0 }
     case 'conflict':
       return { end: 'dead', reason: 'key_conflict' }

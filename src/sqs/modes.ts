@@ -2,6 +2,7 @@
 import type { ClientBase } from 'pg'
 import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
+import { Snooze } from '../core/steering.ts'
 import type { Queryable } from '../db/lane.ts'
 import { checkSource, type HandledMessage, type MessageSource } from '../effects/messages.ts'
 import type { Enqueued } from '../queue/enqueue.ts'
@@ -116,6 +117,7 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
       set = await work(message)
     } catch (error) {
       if (message.signal.aborted) throw error // Not the row's fault; and by now it may be somebody else's.
+      if (error instanceof Snooze) return { outcome: 'again', after: error.delayMs }
       return record(rowId, error, retryOf(error))
     }
     try {

@@ -1,6 +1,6 @@
 /** What an error says of another attempt. */
 import { type Duration, durationMs } from '../core/duration.ts'
-import { Fatal, RetryAfter } from '../core/steering.ts'
+import { Cancel, Fatal, RetryAfter } from '../core/steering.ts'
 import { describeError, safeText } from '../core/storable.ts'
 import { isConflict } from '../db/conflict.ts'
 import { isOutage } from '../db/outage.ts'
@@ -14,9 +14,9 @@ export interface FailOptions {
   readonly after?: Duration
 }
 
-/** As its author asked for. */
+/** As its author asked for. A row has no status for what is no longer wanted, so Cancel ends as Fatal does. */
 export function retryOf(error: unknown): FailOptions {
-  if (error instanceof Fatal) return { retry: false }
+  if (error instanceof Fatal || error instanceof Cancel) return { retry: false }
   return error instanceof RetryAfter ? { after: error.delayMs } : {}
 }
 

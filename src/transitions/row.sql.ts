@@ -24,9 +24,10 @@ where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 export const COMMIT = `-- row.commit
 update {table} set {status} = {done}{set} where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
-// As if never claimed.   $1 id  $2 token
+// As if never claimed. Whoever asked to be told later is not told again before that by way of resending.
+//   $1 id  $2 token  $3 told of again after, in ms
 export const RELEASE = `-- row.release
-update {table} set {status} = {ready}, {sent_at} = statement_timestamp()
+update {table} set {status} = {ready}, {sent_at} = statement_timestamp() + $3::float8 * interval '1 ms'
 where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
 // What is counted is counted here, on the row as it is, not on what somebody read before. No attempt left: no next time, and

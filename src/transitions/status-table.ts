@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { checkText } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
 import { effectKeyOf } from '../core/effect-key.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
@@ -157,17 +158,21 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return this.#end(db, claim, claimed, this.#definition.statement('renew', RENEW), values, applied)
   }
 
-  /** Given back as if it had never been claimed, no attempt spent: for a process that has to go before its effect. */
-  async release(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
+  /**
+   * Given back as if it had never been claimed, no attempt spent: for a process that has to go before its effect. `after`:
+   * whoever brought the message brings it again then, so recovery does not resend the row before.
+   */
+  async release(db: Queryable, claim: RowClaim, options: { readonly after?: Duration } = {}): Promise<ClaimOutcome> {
+    checkOptions('release', options, ['after'])
     const { ready } = this.#definition.needPhases()
-    const values = [checkRowId(claim.id), claim.token]
+    const values = [checkRowId(claim.id), claim.token, durationMs('release.after', options.after ?? 0)]
     return this.#end(db, claim, ready, this.#definition.statement('release', RELEASE), values, applied)
   }
 
   /**
    * Both phases around an effect: claims, runs it with no connection held, renews meanwhile, and commits the columns that it
-   * returns. What it throws is recorded as a failure; Fatal is not tried again, RetryAfter not before its time. `db` must be
-   * a pool: a transaction would be open all the while.
+   * returns. What it throws is recorded as a failure; Fatal and Cancel are not tried again, RetryAfter not before its time;
+   * Snooze gives the row back. `db` must be a pool: a transaction would be open all the while.
    */
   work(
     db: Queryable,

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { backoffMs } from '../core/backoff.ts'
 import { DeadlineError, TimedOutError } from '../core/errors.ts'
+import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
@@ -15,13 +16,14 @@ const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 
 /**
  * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was taken back. released: it threw when
- * it was told to stop, and the row is as if it had never been claimed.
+ * it was told to stop, or threw Snooze, which says after how long it wants to be asked again; the row is as if it had never
+ * been claimed.
  */
 export type Worked =
   | TransitionOutcome
   | ClaimOutcome
   | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp: boolean }
-  | { readonly outcome: 'released' }
+  | { readonly outcome: 'released'; readonly delayMs?: number }
 
 export interface WorkOptions {
   /** Aborts the effect, too; what it throws then is nobody's fault, and spends no attempt. */
@@ -64,9 +66,10 @@ export async function workOnRow(
     const recorded = await insist(() => table.fail(db, claim, error, retry))
     return recorded.outcome === 'applied' ? { outcome: 'failed', error, givenUp: recorded.givenUp } : recorded
   }
-  const released = async (): Promise<Worked> => {
-    const given = await insist(() => table.release(db, claim))
-    return given.outcome === 'applied' ? { outcome: 'released' } : given
+  const released = async (error: unknown): Promise<Worked> => {
+    const later = error instanceof Snooze ? { delayMs: error.delayMs } : {}
+    const given = await insist(() => table.release(db, claim, { after: later.delayMs ?? 0 }))
+    return given.outcome === 'applied' ? { outcome: 'released', ...later } : given
   }
   const signal = stopping === undefined ? keeper.signal : AbortSignal.any([keeper.signal, stopping])
   try {
@@ -74,7 +77,8 @@ export async function workOnRow(
     try {
       set = await effect({ ...claim, signal, effectKey: (name) => table.effectKey(claim, name) })
     } catch (error) {
-      return stopping?.aborted ? await released() : await failed(error, retryOf(error))
+      const isNobodysFault = stopping?.aborted || error instanceof Snooze
+      return isNobodysFault ? await released(error) : await failed(error, retryOf(error))
     }
     try {
       return await insist(() => table.commit(db, claim, set ?? {}))
