@@ -13,6 +13,8 @@ import type { StatusTable } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
+/** Sooner than the message comes again, most often: it would find the row claimed, and be dropped. */
+const GIVE_BACK = { firstMs: 50, maxMs: 1_000 }
 
 /**
  * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was taken back. released: it threw when
@@ -53,10 +55,15 @@ export async function workOnRow(
   const token = randomUUID()
   const sentAt = monotonicMs()
   // A few times: whoever brought the message will bring it again.
-  const claimed = await patiently(
-    (attempt, error) => isOutage(error) && attempt < CLAIM_ATTEMPTS,
-    () => table.claim(db, id, { token }),
-  )
+  let maybeClaimed = false
+  const isWorthIt = (attempt: number, error: unknown) => {
+    maybeClaimed ||= isOutage(error)
+    return isOutage(error) && attempt < CLAIM_ATTEMPTS
+  }
+  const claimed = await patiently(isWorthIt, () => table.claim(db, id, { token })).catch((error) => {
+    if (maybeClaimed) void giveBack(table, db, { id, token }, sentAt + lifeMs)
+    throw error
+  })
   if (claimed.outcome !== 'applied') return claimed
   const { claim } = claimed
   const keeper = new Keeper(sentAt, lifeMs, timeoutMs, () => table.renew(db, claim))
@@ -89,6 +96,26 @@ export async function workOnRow(
     }
   } finally {
     keeper.stop()
+  }
+}
+
+/**
+ * A claim of which nobody was told: it may have been carried out before the database was gone, and then the row would be
+ * nobody's for its whole life, and an attempt be counted for an effect that never began. So it is released, when that can be
+ * said; until then whoever comes finds it claimed. Nobody can lose a row by it: the token was made up for this one call, is
+ * random, was given to no effect and is never used again, so a claim with this token is this one. A claim that is carried
+ * out only after the answer to this, late on its way, is left to recovery, as everything was before.
+ */
+async function giveBack(table: StatusTable, db: Queryable, claim: RowClaim, until: number): Promise<void> {
+  for (let attempt = 1; monotonicMs() < until; attempt++) {
+    try {
+      await table.release(db, claim)
+      return
+    } catch (error) {
+      if (isFinal(error)) return // A pool that was ended, say. Recovery takes the row back.
+    }
+    // A process that has nothing else to do need not stay for this.
+    await new Promise<void>((resolve) => new Alarm(resolve).set(monotonicMs() + backoffMs(attempt, GIVE_BACK)))
   }
 }
 

@@ -1,11 +1,13 @@
 // What work() does with an effect that has happened, when all else goes wrong around it.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { Fatal, type Queryable, statusTable } from '../../src/index.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
-import { until } from '../support/worker.ts'
+import { inTime, until } from '../support/worker.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
 
 async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
@@ -213,4 +215,68 @@ test('two phases with an enum and a uuid: the key of an effect does not depend o
     outcome: 'already handled',
     status: 'paid',
   })
+})
+
+/** A database that carries out the first claim, loses its reply, and is away until it is let back. */
+function losingTheClaim(pool: pg.Pool): {
+  readonly db: Queryable
+  readonly comeBack: () => void
+  readonly asked: string[]
+} {
+  const asked: string[] = []
+  let isAway = false
+  const away = () => Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
+  const query = async (config: pg.QueryArrayConfig) => {
+    asked.push(/^-- (\S+)/.exec(config.text)![1]!)
+    if (isAway) throw away()
+    const answer = await pool.query(config)
+    if (asked.length > 1) return answer
+    isAway = true
+    throw away()
+  }
+  const comeBack = () => {
+    isAway = false
+  }
+  return { db: { query } as Queryable, comeBack, asked }
+}
+
+test('a claim whose reply was lost, and then the database, is given back when that is there again', async (t) => {
+  const db = await withRows(t, 1)
+  const { db: flaky, comeBack, asked } = losingTheClaim(db.pool)
+  const working = summaries.work(flaky, 1, async () => assert.fail('it was never told of its claim'))
+  await assert.rejects(working, { code: 'ECONNREFUSED' })
+  assert.equal((await summary(db, 1)).status, 'processing')
+  await until('it tries to give it back', () => asked.filter((name) => name === 'row.release').length > 1)
+  comeBack()
+  await until('it is given back', async () => (await summary(db, 1)).status === 'pending')
+  const { attempt_count, last_error } = await summary(db, 1)
+  assert.deepEqual([attempt_count, last_error], [0, null])
+  const before = asked.length
+  assert.deepEqual(await summaries.work(db.pool, 1, async () => ({ result: 'done' })), { outcome: 'applied' })
+  assert.equal(asked.length, before, 'and that is the end of it')
+})
+
+test('what is given back late is not taken from whoever has the row by then', async (t) => {
+  const db = await withRows(t, 1)
+  const { db: flaky, comeBack, asked } = losingTheClaim(db.pool)
+  await assert.rejects(summaries.work(flaky, 1, async () => assert.fail('never')))
+  await letClaimsAge(db)
+  await summaries.recovery().run(db.pool)
+  const worked = await summaries.work(db.pool, 1, async () => {
+    comeBack()
+    const before = asked.length
+    await until('it has been answered', () => asked.length > before + 1)
+    return { result: 'ours' }
+  })
+  assert.deepEqual(worked, { outcome: 'applied' })
+})
+
+test('a process does not stay for a claim that it cannot give back', async () => {
+  const program = `
+    import { statusTable } from ${JSON.stringify(new URL('../../src/index.ts', import.meta.url).href)}
+    const query = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
+    await statusTable('summary').work({ query }, 1, async () => ({})).catch(({ code }) => console.log(code))`
+  const args = ['--import', 'tsx', '--input-type=module', '-e', program]
+  const { stdout } = await inTime(promisify(execFile)(process.execPath, args), 'it does not end')
+  assert.equal(stdout.trim(), 'ECONNREFUSED')
 })
