@@ -34,8 +34,11 @@ test('options that cannot be used are refused at once, by name', () => {
     assert.throws(make, { code: 'INVALID_OPTION', option })
   }
   assert.throws(() => new SqsConsumer({} as SqsClient, GOOD), { code: 'INVALID_OPTION', option: 'client' })
-  assert.throws(() => intoQueues({} as never, { kinds: [], kindOf: 'type' }), { option: 'kinds' })
-  assert.throws(() => intoQueues({} as never, { kinds: [kind('a')], kindOff: 'type' } as never), /did you mean kindOf/)
+  assert.throws(() => intoQueues({ enqueue() {} } as never, { kinds: [], kindOf: 'type' }), { option: 'kinds' })
+  assert.throws(
+    () => intoQueues({ enqueue() {} } as never, { kinds: [kind('a')], kindOff: 'type' } as never),
+    /did you mean kindOf/,
+  )
 })
 
 test('a consumer that was stopped before it ran ends at once, and a listener that throws harms nobody', async () => {
