@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { Fatal, type Queryable, statusTable } from '../../src/index.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
-import { inTime, until } from '../support/worker.ts'
+import { until } from '../support/worker.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
 
 async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
@@ -277,6 +277,6 @@ test('a process does not stay for a claim that it cannot give back', async () =>
     const query = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
     await statusTable('summary').work({ query }, 1, async () => ({})).catch(({ code }) => console.log(code))`
   const args = ['--import', 'tsx', '--input-type=module', '-e', program]
-  const { stdout } = await inTime(promisify(execFile)(process.execPath, args), 'it does not end')
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 40_000 })
   assert.equal(stdout.trim(), 'ECONNREFUSED')
 })
