@@ -21,7 +21,7 @@ await pool.query(summaries.sql()) // Into your migrations with it.
 // The producer: first the row, then the message. If it is never sent, recovery sends it.
 const publisher = new SqsPublisher(sqs, { queueUrl, body: (id) => ({ id: Number(id) }) })
 await pool.query('insert into summary (id) values (1), (2) on conflict do nothing')
-await publisher.publish(['1', '2'])
+await publisher.publish([1, 2])
 
 // Rows that are stuck, have failed, or of which nobody was told.
 const recovery = summaries.recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '30m' })

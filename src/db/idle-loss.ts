@@ -9,8 +9,8 @@ const told = new WeakMap<Pool, { log: Log | undefined }>()
  * An idle connection that breaks is replaced, and whoever asks next is told if that fails. But pg tells it to the pool at once,
  * and an `error` event that nobody listens to ends the process: a restart of Postgres would. Who listens already is left alone.
  */
-export function surviveIdleLoss(db: object, log?: Log): void {
-  if (!isPool(db) || typeof db.on !== 'function') return
+export function surviveIdleLoss(db: unknown, log?: Log): void {
+  if (typeof db !== 'object' || db === null || !isPool(db) || typeof db.on !== 'function') return
   const known = told.get(db)
   if (known !== undefined) {
     known.log ??= log

@@ -98,6 +98,46 @@ test('a poison message says nothing of the database: messages are still asked fo
   assert.deepEqual(mostOf(all('ReceiveMessage')), [10, 1, 1])
 })
 
+test('a table that is not there, or a schema that was not migrated, is told as such in each way of handling', async (t) => {
+  const undo = lastFirst(t)
+  const db = await freshDatabase(undo as TestContext)
+  const leasehold = new Leasehold({ pool: db.pool, schema: 'elsewhere', log: () => {} })
+  const nothing = () => assert.fail('there is no table')
+  const ways: readonly Handle<never>[] = [
+    inTwoPhases(summaries, db.pool, { id, effect: nothing }),
+    inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work: nothing }),
+    oncePerMessage(leasehold, messageSource('test'), nothing),
+    intoQueue(leasehold, kind('task')),
+  ]
+  for (const handle of ways) {
+    const consumer = scripted([message('1')]).start(undo, { queueUrl: STANDARD, handle: handle as Handle })
+    const [returned, problem] = [next(consumer, 'returned'), next(consumer, 'problem')]
+    assert.equal((await returned).reason, 'database') // So the next is asked for alone.
+    assert.equal((await problem).doing, 'asking the database')
+  }
+})
+
+test('a table that a function of ones own does not find is its own business', async (t) => {
+  const undo = lastFirst(t)
+  const db = await freshDatabase(undo as TestContext)
+  const leasehold = new Leasehold({ pool: db.pool, log: () => {} })
+  const missing = () => db.pool.query('select * from nothing')
+  const lookedUp = () => {
+    throw Object.assign(new Error('no such table'), { code: '42P01' })
+  }
+  for (const handle of [
+    missing,
+    oncePerMessage(leasehold, messageSource('test'), (tx) => tx.query('select * from nothing')),
+    inTwoPhases(summaries, db.pool, { id: lookedUp, effect: refused }),
+  ]) {
+    const consumer = scripted([message('1')]).start(undo, { queueUrl: STANDARD, handle: handle as Handle })
+    const { reason, error } = await next(consumer, 'returned')
+    assert.deepEqual([reason, consumer.counts().problem, codeOf(error)], ['threw', 0, '42P01'])
+  }
+})
+
+const codeOf = (error: unknown) => (error as { code?: unknown }).code
+
 const USERS: readonly (readonly [what: string, use: (pool: pg.Pool) => unknown])[] = [
   ['in two phases', (pool) => inTwoPhases(summaries, pool, { id, effect: async () => ({}) })],
   [
