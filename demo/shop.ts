@@ -39,9 +39,8 @@ export class Shop {
   private constructor(url: string) {
     this.#url = url
     this.pool = new pg.Pool({ connectionString: url })
-    // The server is stopped under idle connections when the demo is interrupted. A query still rejects.
-    this.pool.on('error', () => {})
-    this.#leasehold = new Leasehold({ pool: this.pool })
+    // The server is stopped under idle connections when the demo is interrupted: no news. A query still rejects.
+    this.#leasehold = new Leasehold({ pool: this.pool, log: () => {} })
   }
 
   static async open(url: string): Promise<Shop> {

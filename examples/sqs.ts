@@ -21,7 +21,7 @@ await pool.query(summaries.sql()) // Into your migrations with it.
 // The producer: first the row, then the message. If it is never sent, recovery sends it.
 const publisher = new SqsPublisher(sqs, { queueUrl, body: (id) => ({ id: Number(id) }) })
 await pool.query('insert into summary (id) values (1), (2) on conflict do nothing')
-await publisher.publish(['1', '2'])
+await publisher.publish([1, 2])
 
 // Rows that are stuck, have failed, or of which nobody was told.
 const recovery = summaries.recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '30m' })
@@ -29,16 +29,14 @@ const recovery = summaries.recovery({ publish: (ids) => publisher.publish(ids), 
 const consumer = new SqsConsumer(sqs, {
   queueUrl,
   body: z.object({ id: z.int() }),
-  handle: inTwoPhases(
-    summaries,
-    pool,
-    (message) => message.body.id,
-    async (message, { effectKey }) => {
+  handle: inTwoPhases(summaries, pool, {
+    id: (message) => message.body.id,
+    effect: async (message, { effectKey }) => {
       // Pass effectKey on to whatever costs money, and the signal that comes with it.
       console.log(`summary ${message.body.id}, key ${effectKey('llm').slice(0, 8)}…`)
       return { result: 'short' }
     },
-  ),
+  }),
   chores: [recovery],
   pool,
 })

@@ -54,19 +54,18 @@ export type { JobId, Status } from './queue/job.ts'
 export type { CancelOutcome } from './queue/operator.ts'
 export type { Arrows, Names, Phases, StatusTableOptions } from './transitions/definition.ts'
 export type { FailOptions } from './transitions/failure.ts'
+export type {
+  Claimed,
+  ClaimOutcome,
+  FailRecorded,
+  Looked,
+  RowClaim,
+  TransitionOutcome,
+  Values,
+} from './transitions/outcomes.ts'
 export type { Recovery } from './transitions/recovery.ts'
-export {
-  type Claimed,
-  type ClaimOutcome,
-  databaseNow,
-  type Looked,
-  type RowClaim,
-  type RowId,
-  type StatusTable,
-  statusTable,
-  type TransitionOutcome,
-  type Values,
-} from './transitions/status-table.ts'
+export type { RowId } from './transitions/row-id.ts'
+export { databaseNow, type StatusTable, statusTable } from './transitions/status-table.ts'
 export type { WorkClaim, Worked, WorkOptions } from './transitions/work.ts'
 export type { AbortReason, DeadLetterReason, JobInfo, WorkerEvents } from './worker/events.ts'
 export { type HandleOptions, type Handler, handle } from './worker/handler.ts'

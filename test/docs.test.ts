@@ -1,7 +1,12 @@
-// The SQL that the pages show: run as it is, in the order it is shown, and it changes as many rows as the page says.
+// The SQL that the pages show: run as it is, in the order it is shown, and it changes as many rows as the page says. And the
+// TypeScript of the page on SQS, compiled; that of the README is run by package.test.ts.
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { splitSql } from '../tools/split-sql.ts'
 import { freshDatabase } from './support/database.ts'
 
@@ -33,12 +38,42 @@ for (const page of ['which-pattern.md', 'write-guard.md']) {
   })
 }
 
+/** What the page takes for granted: things of its reader's. */
+const OF_THE_READER = `
+declare function llm(prompt: object, options: { signal: AbortSignal; idempotencyKey?: string }): Promise<string>
+declare function addSummary(tx: pg.ClientBase): Promise<string>
+declare function handle(message: { readonly body: { readonly id: number } }): Promise<void>
+declare const cache: { delete(id: number): Promise<boolean> }
+declare const pino: Record<'info' | 'warn' | 'error', (rest: object, message: string) => void>
+`
+
+test('the TypeScript in docs/sqs.md compiles, one block after the other', (t) => {
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  const page = readFileSync(join(root, 'docs', 'sqs.md'), 'utf8')
+  const blocks = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, block]) => block!)
+  assert.ok(blocks.length >= 4)
+  const home = mkdtempSync(join(tmpdir(), 'leasehold page '))
+  t.after(() => rmSync(home, { recursive: true, force: true }))
+  symlinkSync(join(root, 'node_modules'), join(home, 'node_modules'))
+  writeFileSync(join(home, 'page.mts'), blocks.join('\n') + OF_THE_READER)
+  const paths = { leasehold: [join(root, 'src/index.ts')], 'leasehold/sqs': [join(root, 'src/sqs/index.ts')] }
+  const compilerOptions = { noUnusedLocals: false, paths }
+  const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['page.mts'], exclude: [] }
+  writeFileSync(join(home, 'tsconfig.json'), JSON.stringify(config))
+  try {
+    execFileSync(join(root, 'node_modules', '.bin', 'tsc'), ['-p', home], { encoding: 'utf8' })
+  } catch (error) {
+    assert.fail((error as { stdout: string }).stdout)
+  }
+})
+
 test('the links of every page within the repository lead somewhere', () => {
   const pages = readdirSync(new URL('../docs', import.meta.url)).filter((name) => name.endsWith('.md'))
   assert.ok(pages.length > 5)
   for (const page of ['README.md', 'ARCHITECTURE.md', ...pages.map((name) => `docs/${name}`)]) {
     const at = new URL(`../${page}`, import.meta.url)
-    for (const [, target] of readFileSync(at, 'utf8').matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
+    const text = readFileSync(at, 'utf8').replaceAll(/```[\s\S]*?```/g, '')
+    for (const [, target] of text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
       assert.ok(existsSync(new URL(target!, at)), `${target} in ${page}`)
     }
   }

@@ -49,7 +49,6 @@ process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 process.channel!.unref()
 
 const pool = new pg.Pool({ connectionString: url, max: 25 })
-pool.on('error', () => {}) // Whoever waits for an answer is told.
 const leasehold = new Leasehold({ pool, prepare: false, log: () => {} })
 const client = new SQSClient(sqs)
 const mood = (key: string) => {

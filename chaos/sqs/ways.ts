@@ -69,9 +69,12 @@ export function handleOf(way: Way, { pool, leasehold, provider, mood, broken }: 
   }
   switch (way) {
     case 'two phases':
-      return inTwoPhases(TABLES[way], pool, id, async (message: Message, claim) => {
-        await call(message, claim.effectKey('call'))
-        return { result: claim.token }
+      return inTwoPhases(TABLES[way], pool, {
+        id,
+        effect: async (message: Message, claim) => {
+          await call(message, claim.effectKey('call'))
+          return { result: claim.token }
+        },
       })
     case 'one update': {
       const work = async (message: Message) => {

@@ -57,8 +57,7 @@ export interface World {
 export async function createWorld(plan: Plan, url: string): Promise<World> {
   const { seed, refusesStaleHandles } = plan
   const pool = new pg.Pool({ connectionString: url, application_name: OURS })
-  pool.on('error', () => {})
-  const leasehold = new Leasehold({ pool })
+  const leasehold = new Leasehold({ pool, log: () => {} })
   await leasehold.migrate()
   await pool.query(SCHEMA)
   const { hostname, port } = new URL(url)

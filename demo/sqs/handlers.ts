@@ -11,12 +11,10 @@ type Ask = (id: number, key?: string) => Promise<string>
 
 /** Claims the row, asks with a key, commits. Then the consumer deletes the message. */
 export function guarded(pool: pg.Pool, ask: Ask): Handle<Body> {
-  return inTwoPhases<Body, 'result'>(
-    summaries,
-    pool,
-    (message) => message.body.id,
-    async (message, { effectKey }) => ({ result: await ask(message.body.id, effectKey('summarise')) }),
-  )
+  return inTwoPhases<Body, 'result'>(summaries, pool, {
+    id: (message) => message.body.id,
+    effect: async (message, { effectKey }) => ({ result: await ask(message.body.id, effectKey('summarise')) }),
+  })
 }
 
 /** Asks, writes. Then the consumer deletes the message. */

@@ -33,7 +33,7 @@ export class Queue {
 
   /** One message for each row. */
   async publish(ids: readonly number[]): Promise<void> {
-    await this.#publisher.publish(ids.map(String))
+    await this.#publisher.publish(ids)
   }
 
   async send(body: string): Promise<void> {

@@ -60,7 +60,8 @@ async function duplicates(stage: Stage): Promise<void> {
   await untilDone(stage)
   const { calls, billed } = llm.bill(ids)
   const sum = `${ids.length} rows, ${2 * ids.length} messages, ${calls} calls, ${billed} billed.`
-  if (isUnguarded) screen.say(`Damage: ${sum} Every message is a call.`, 'red')
+  if (isUnguarded)
+    screen.say(`Damage: ${sum} Every message is a call, and the second result overwrites the first.`, 'red')
   else screen.say(`Right: ${sum} The second message found its row claimed or completed, and was deleted.`, 'green')
 }
 
@@ -121,8 +122,10 @@ async function wake({ database, screen, isUnguarded, signal }: Stage, sleeper: C
   await sleeper.wake()
   await until(() => sleeper.settled.length >= before + CONCURRENCY, signal)
   const late = sleeper.settled.slice(before)
-  const overwritten = `${(await damage()) - damageBefore} finished results were overwritten.`
-  if (isUnguarded) screen.say(`… and it writes them: ${overwritten}`, 'red')
+  const damageAfter = await damage()
+  const overwritten = `${damageAfter - damageBefore} finished results were overwritten.`
+  const inAll = `With those that duplicates have overwritten in both acts that makes ${damageAfter}.`
+  if (isUnguarded) screen.say(`… and it writes them: ${overwritten} ${inAll}`, 'red')
   else {
     const why = `${refused(late)} of ${CONCURRENCY} commits were refused, since the claims are not its own any more.`
     screen.say(`… too late: ${why} ${overwritten}`, 'green')

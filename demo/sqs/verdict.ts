@@ -15,6 +15,11 @@ function completed(ids: readonly number[]): string {
   return `select count(*) from summary where id in (${ids.join()}) and status = 'completed' and result is not null`
 }
 
+const TAKEN_BACK = 'their rows, taken back by recovery'
+const KNOWN_BY_KEY = 'calls made again that the LLM knew by their key'
+/** Without a claim there is nothing to take back, and without a key nothing to be known by. */
+export const NEEDS_CLAIM_OR_KEY: readonly string[] = [TAKEN_BACK, KNOWN_BY_KEY]
+
 export type Witnesses = Pick<Stage, 'database' | 'queue' | 'llm' | 'crew'>
 
 export async function findings({ database, queue, llm, crew }: Witnesses, told: Told): Promise<Finding[]> {
@@ -29,9 +34,9 @@ export async function findings({ database, queue, llm, crew }: Witnesses, told: 
     ['rows billed twice or more', bill.rowsPaidTwice, 0],
     ['finished results overwritten', OVERWRITTEN, 0],
     ['messages of the killed and the stopped, delivered again', crew.deliveredAgain(interrupted).length, cutOff],
-    ['their rows, taken back by recovery', takenBack(ALL_ROWS), cutOff],
-    ['calls of the LLM, with the second ones for these rows', bill.calls, ALL_ROWS.length + cutOff],
-    ['second calls that the LLM knew by their key', llm.knownByKey(ALL_ROWS), cutOff],
+    [TAKEN_BACK, takenBack(ALL_ROWS), cutOff],
+    [`calls of the LLM: ${ALL_ROWS.length}, and ${cutOff} again for these rows`, bill.calls, ALL_ROWS.length + cutOff],
+    [KNOWN_BY_KEY, llm.knownByKey(ALL_ROWS), cutOff],
     ['late commits of the stopped consumer, refused', refused(late), CONCURRENCY],
     ['early message: handed back until its row was there', wasEarly ? completed([ROWS.early]) : 0, 1],
     ['lost message: sent by recovery', completed([ROWS.lost]), 1],

@@ -4,27 +4,35 @@ import type { Llm } from '../llm.ts'
 import type { Screen } from '../screen.ts'
 import { STUCK_AFTER } from '../summary.ts'
 import { ALL_ROWS, CONCURRENCY, CONSUMERS, VISIBILITY } from './scale.ts'
+import { NEEDS_CLAIM_OR_KEY } from './verdict.ts'
 
 export function openingWords(screen: Screen, isUnguarded: boolean): string {
   const title = `Leasehold: SQS in front of Postgres${isUnguarded ? ', without the claim and the key' : ''}`
   const steps = isUnguarded
     ? 'calls the\n  LLM, writes the result into the row, and deletes the message.'
     : 'claims the\n  row, calls the LLM with a key, commits, and deletes the message.'
-  const times = `A silent consumer loses its messages after ${VISIBILITY} and its rows after ${STUCK_AFTER} here,`
+  const times = isUnguarded
+    ? `SQS hides messages for ${VISIBILITY} here, and not for 30s,`
+    : `SQS hides messages for ${VISIBILITY} here and a claim lasts for ${STUCK_AFTER}, not for 30s and 15m,`
   return `
   ${screen.paint(title, 'bold')}
   ${ALL_ROWS.length} rows want a summary, by an LLM that bills each call. SQS tells ${CONSUMERS} consumer
-  processes which: twice, late, early, or not at all.
+  processes which: twice, once more when one of them is silent, too early (before
+  the row is there), or not at all.
   Each takes ${CONCURRENCY} messages at a time. What it does with a message: it ${steps}
   ${screen.paint('SQS is fauxqs, an emulator on loopback, and the client is the real AWS SDK.', 'dim')}
   ${screen.paint(times, 'dim')}
-  ${screen.paint('so that you need not wait. The defaults are 30s and 15m.', 'dim')}
+  ${screen.paint('so that you need not wait for a consumer that is silent.', 'dim')}
 `
 }
 
 /** Whether every number is right. */
 export function showVerdict(screen: Screen, found: readonly Finding[], llm: Llm, isUnguarded: boolean): boolean {
-  const right = showFindings(screen, 'What the table says, SQS, and the LLM', found)
+  const shown = found.map((finding) => ({
+    ...finding,
+    isMoot: isUnguarded && NEEDS_CLAIM_OR_KEY.includes(finding.what),
+  }))
+  const right = showFindings(screen, 'What the table says, SQS, and the LLM', shown)
   if (!isUnguarded) screen.print(screen.paint(honesty(llm), 'dim'))
   screen.print(`\n  ${screen.paint(summary(right, isUnguarded), right ? 'green' : 'red')}\n`)
   return right

@@ -1,12 +1,16 @@
+import { InvalidOptionError } from './errors.ts'
+import { quotable } from './quoting.ts'
+
 /** What a worker has to say to people. Inputs, results and connection strings are never in it. */
 export interface LogEntry {
   readonly level: 'info' | 'warn' | 'error'
   readonly message: string
-  /** What was thrown, by the database or by a handler. A handler's message is its author's affair, so it is not printed by default. */
+  /** What was thrown, as it is. A handler's message is its author's affair, and may quote what it worked on. */
   readonly error?: unknown
   readonly jobId?: string
   readonly kind?: string
   /** Of another queue, in a consumer of it. */
+  readonly queue?: string
   readonly messageId?: string
   readonly rowId?: string
   readonly receiveCount?: number
@@ -14,10 +18,12 @@ export interface LogEntry {
 
 export type Log = (entry: LogEntry) => void
 
-/** Warnings and errors, a line each on stderr: the name and code of an error, and not its message. */
+/** Warnings and errors, a line each on stderr: the name and code of an error, and what may be quoted of its message. */
 export const logToStderr: Log = ({ level, message, error }) => {
   if (level === 'info') return
-  const text = `leasehold ${level}: ${message}${error === undefined ? '' : ` (${brief(error)})`}`
+  const said = quotable(error)
+  const why = said === '' || message.includes(said) ? '' : `: ${said}`
+  const text = `leasehold ${level}: ${message}${why}${error === undefined ? '' : ` (${brief(error)})`}`
   // One line, whatever a kind is called or an error calls itself.
   process.stderr.write(`${text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')}\n`)
 }
@@ -31,6 +37,14 @@ function brief(error: unknown): string {
     // Read by getters that throw.
   }
   return typeof error
+}
+
+/** The log of that option, or the one on stderr. Neither can harm who writes to it. */
+export function logOf(option: string, log: Log | undefined): Log {
+  if (log === undefined) return harmless(logToStderr)
+  if (typeof log === 'function') return harmless(log)
+  const such = '({ level, message, ...rest }) => logger[level](rest, message)'
+  throw new InvalidOptionError(option, `it must be a function; for a logger such as console or pino write ${such}`)
 }
 
 /** A logger that throws, or whose promise rejects, has nobody left to tell. */

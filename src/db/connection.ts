@@ -1,8 +1,9 @@
 /** How a database is reached: by producers through a pool, by workers through connections of their own. */
 import pg from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
-import { harmless, type Log, logToStderr } from '../core/log.ts'
+import { type Log, logOf } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
+import { surviveIdleLoss } from './idle-loss.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
 import { Session } from './session.ts'
@@ -45,16 +46,13 @@ export class Connection {
     }
     this.schema = options.schema ?? 'leasehold'
     this.prepare = options.prepare ?? true
-    this.log = harmless(options.log ?? logToStderr)
+    this.log = logOf('Leasehold.log', options.log)
     if (options.pool !== undefined && options.connectionString !== undefined) {
       throw new InvalidOptionError('Leasehold.pool', 'there is a connectionString already')
     }
     this.#poolIsOurs = options.pool === undefined
     this.pool = options.pool === undefined ? newPool(options.connectionString) : checkPool(options.pool)
-    // An idle connection that breaks is replaced; with nobody to tell, it would end the process.
-    if (this.pool.listenerCount('error') === 0) {
-      this.pool.on('error', (error) => this.log({ level: 'warn', message: 'an idle connection was lost', error }))
-    }
+    surviveIdleLoss(this.pool, this.log)
     this.client = clientConfig(this.pool)
     this.listen = listenConfig(options.listen ?? true, this.client)
     const { schema, prepare } = this

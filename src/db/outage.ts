@@ -1,4 +1,4 @@
-import { DeadlineError } from '../core/errors.ts'
+import { DeadlineError, SchemaError } from '../core/errors.ts'
 
 /** The server is going, is not to be reached, has no room, or has become somebody's standby. */
 const BY_SERVER = /^(57P0[1-5]|08\d{3}|25006|53300)$/
@@ -18,4 +18,19 @@ export function saysPostgres(error: unknown): boolean {
 export function isOutage(error: unknown): boolean {
   if (error instanceof DeadlineError || saysPostgres(error)) return true
   return error instanceof Error && BY_SOCKET.test(String((error as { code?: unknown }).code ?? ''))
+}
+
+/**
+ * Not let in, no such database, schema, table, column or function, no right to it, or all that a pooler says (08P01). Of a
+ * statement that is always the same, this is about a password that was changed or a migration that has not run.
+ */
+const FOR_ALL = /^(28...|08P01|3D000|3F000|42P01|42703|42883|42501)$/
+
+/** Whether this answer to a statement of ours would be the same whatever row it was about, until a person does something. */
+export function refusesAll(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  if (error instanceof SchemaError || error.message.startsWith('Cannot use a pool after calling end')) return true
+  const { code, routine } = error as { code?: unknown; routine?: unknown }
+  // A policy that forbids one row has the code of a missing right to all of them.
+  return FOR_ALL.test(String(code)) && routine !== 'ExecWithCheckOptions'
 }

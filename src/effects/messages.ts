@@ -44,11 +44,14 @@ export function messageSource(name: string, options: MessageSourceOptions = {}):
   return { name, keepMs }
 }
 
+export function checkSource(source: MessageSource): void {
+  if (typeof source?.keepMs === 'number') return
+  throw new InvalidOptionError('source', "declare it with messageSource('name', { … })")
+}
+
 /** Whether this message is new; it is handled exactly when the caller's transaction commits. */
 export async function firstTime(tx: Lane, source: MessageSource, messageId: string): Promise<boolean> {
-  if (typeof source?.keepMs !== 'number') {
-    throw new InvalidOptionError('source', "declare it with messageSource('name', { … })")
-  }
+  checkSource(source)
   const values = [source.name, checkText('messageId', messageId, ID_BYTES), source.keepMs]
   await beInATransaction(tx)
   return (await settlingConflicts(tx.standsAlone, () => tx.run(FIRST_TIME, values))).length > 0

@@ -24,6 +24,13 @@ export function isTransient(error: unknown): boolean {
   return isThrottling(name) || EXPIRED.test(String(name))
 }
 
+/** No answer, or one of a server in trouble: what was asked may have been done all the same. */
+export function mayHaveBeenDone(error: unknown): boolean {
+  const { name, $metadata } = (error ?? {}) as SdkError
+  const status = $metadata?.httpStatusCode
+  return (status === undefined || status >= 500) && !isThrottling(name)
+}
+
 /** Whether a request of several was refused for something that may be wrong with one of them only. */
 export function maybeAboutOneEntry(error: unknown): boolean {
   return ABOUT_ONE_ENTRY.test(String((error as SdkError)?.name ?? ''))

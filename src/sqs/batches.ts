@@ -1,12 +1,15 @@
 /**
- * Small requests, sent in batches of ten: what comes while one is under way is the next, and full ones go side by side.
+ * Small requests, sent in batches of ten: what comes while one is under way is the next, and full ones go side by side, as
+ * does what one that hangs has kept waiting.
  *
- * What was refused, or had no answer, is sent again after a while, since deleting and changing visibility can be asked twice.
+ * What was refused, or had no answer, is sent again after a while, if it is still wanted.
  * Only when one entry may have spoilt the whole request are they sent one by one: to answer a queue that is too busy with ten
  * times as many requests would keep it busy.
  */
+
+import { setMaxListeners } from 'node:events'
 import { backoffMs } from '../core/backoff.ts'
-import { sleep } from '../core/timer.ts'
+import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import { maybeAboutOneEntry } from './answer.ts'
 import { Gathering } from './gathering.ts'
 import { BATCH, type Refusal } from './request.ts'
@@ -14,9 +17,12 @@ import { BATCH, type Refusal } from './request.ts'
 const SIDE_BY_SIDE = 16
 const ATTEMPTS = 8
 const BACKOFF = { firstMs: 100, maxMs: 5_000 }
+/** Most requests are answered sooner than that. */
+const PATIENCE_MS = 200
 
 interface Entry<Item> {
   readonly item: Item
+  readonly since: number
   readonly done: (done: boolean) => void
 }
 
@@ -26,6 +32,7 @@ export interface BatchesParts<Item> {
   readonly isWanted: (item: Item) => boolean
   /** Whether others may be added any moment. */
   readonly isMoreToCome: () => boolean
+  readonly onAnswered: () => void
   readonly onProblem: (error: unknown) => void
 }
 
@@ -33,6 +40,7 @@ export class Batches<Item> {
   readonly #parts: BatchesParts<Item>
   readonly #gathering: Gathering
   readonly #hurry = new AbortController()
+  readonly #late = new Alarm(() => this.#start(), { keepsAlive: true })
   #queue: Entry<Item>[] = []
   #underWay = 0
 
@@ -42,12 +50,13 @@ export class Batches<Item> {
       () => this.#start(),
       () => this.#queue.length < BATCH && parts.isMoreToCome(),
     )
+    setMaxListeners(0, this.#hurry.signal) // One for each batch that waits to be sent again.
   }
 
   /** Whether it was done. Never rejects. */
   add(item: Item): Promise<boolean> {
     return new Promise((done) => {
-      this.#queue.push({ item, done })
+      this.#queue.push({ item, since: monotonicMs(), done })
       this.#gathering.nudge()
     })
   }
@@ -58,8 +67,16 @@ export class Batches<Item> {
   }
 
   #start(): void {
-    const mayStart = () => this.#underWay === 0 || (this.#queue.length >= BATCH && this.#underWay < SIDE_BY_SIDE)
-    while (this.#queue.length > 0 && mayStart()) void this.#insist(this.#queue.splice(0, BATCH), 1)
+    const isWorthOne = () => this.#underWay === 0 || this.#queue.length >= BATCH || this.#lateAt() <= monotonicMs()
+    while (this.#queue.length > 0 && this.#underWay < SIDE_BY_SIDE && isWorthOne()) {
+      void this.#insist(this.#queue.splice(0, BATCH), 1)
+    }
+    this.#late.set(this.#underWay < SIDE_BY_SIDE ? this.#lateAt() : Number.POSITIVE_INFINITY)
+  }
+
+  #lateAt(): number {
+    const [oldest] = this.#queue
+    return oldest === undefined ? Number.POSITIVE_INFINITY : oldest.since + PATIENCE_MS
   }
 
   async #insist(entries: readonly Entry<Item>[], attempt: number): Promise<void> {
@@ -84,6 +101,7 @@ export class Batches<Item> {
       const refusals = new Map(
         (await this.#parts.send(entries.map(({ item }) => item))).map((refusal) => [refusal.index, refusal]),
       )
+      if (refusals.size === 0) this.#parts.onAnswered()
       const again = entries.filter(({ done }, index) => {
         const refusal = refusals.get(index)
         if (refusal === undefined || refusal.forGood) done(refusal === undefined)

@@ -26,10 +26,10 @@ export class Chores {
           isFirst = false
           return Math.random() * everyMs
         }
-        events.tell('chore', { name: chore.name, did: await chore.run(pool, this.#stopping.signal) })
+        events.choreDid(chore.name, await chore.run(pool, this.#stopping.signal))
         return everyMs
       }
-      return new Loop(tick, (error) => events.problem(chore.name, error))
+      return new Loop(tick, (error) => events.choreFailed(chore.name, error))
     })
   }
 

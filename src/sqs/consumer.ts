@@ -9,15 +9,16 @@
  */
 import type { Message } from '@aws-sdk/client-sqs'
 import { type Duration, durationMs } from '../core/duration.ts'
-import { InvalidOptionError, StoppingError } from '../core/errors.ts'
+import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { stopOnSignals } from '../core/signals.ts'
+import { describeError } from '../core/storable.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { Chores } from './chores.ts'
 import { Crowd } from './crowd.ts'
 import { Endings } from './endings.ts'
-import { type Counts, Events, infoOf, type SqsConsumerEvents } from './events.ts'
-import { fateOf, type ReturnReason } from './fate.ts'
+import { ASKING, type Counts, Events, infoOf, type SqsConsumerEvents } from './events.ts'
+import { fateOf, type ReturnReason, saysOfDatabase } from './fate.ts'
 import { Groups } from './groups.ts'
 import { HeldMessage } from './held.ts'
 import { type Settings, type SqsConsumerOptions, settings } from './options.ts'
@@ -62,7 +63,10 @@ export class SqsConsumer<Body = unknown> {
     this.#queue = new SqsQueue(client, queueUrl)
     this.#groups = new Groups(waitS * 1_000)
     this.#visibility = new Visibility(this.#queue, visibilityS * 1_000, timeoutMs, {
-      extended: (held) => events.tell('extended', infoOf(held)),
+      extended: (held) => {
+        events.tell('extended', infoOf(held))
+        events.fine('extending visibility')
+      },
       expired: (held, why) => this.#expired(held, why),
       problem: problem('extending visibility'),
     })
@@ -85,9 +89,12 @@ export class SqsConsumer<Body = unknown> {
       isMoreToCome,
       oneAtATime: () => isFifo && onGroupFailure === 'stop' && this.#groups.isAnyStopped(),
       onReceived: (messages, sentAt) => this.#received(messages, sentAt),
+      onAnswered: () => events.fine('receiving'),
       onProblem: problem('receiving'),
       onRefused: (error) => {
-        this.#refused = { error }
+        const { name, message } = describeError(error)
+        const reason = `SQS answers ${name}: ${message} (${queueUrl})`
+        this.#refused = { error: new InvalidOptionError('SqsConsumer.queueUrl', reason, { cause: error }) }
         void this.stop({ grace: 0 })
       },
     })
@@ -155,14 +162,14 @@ export class SqsConsumer<Body = unknown> {
   }
 
   async #drain(graceMs: number): Promise<void> {
-    this.#events.tell('stopping')
+    this.#events.stopping(this.#running.size, graceMs, this.#settings.signals.length > 0)
     const hungUp = Promise.all([this.#receiver.stop(), this.#chores.stop()])
     this.#handBack(this.#groups.takeAll(), 'stopping')
     await this.#running.left(graceMs, this.#hurry.signal)
     for (const held of this.#running) held.stop(new StoppingError())
     await this.#running.left(STOPPED_FOR_MS)
-    await hungUp
     for (const held of [...this.#running].reverse()) void this.#endings.return(held, 'stopping', 0)
+    await hungUp
     await this.#endings.open.left(LAST_WORDS_MS)
     this.#endings.giveUp()
     await this.#visibility.stop()
@@ -189,19 +196,39 @@ export class SqsConsumer<Body = unknown> {
     this.#events.tell('expired', infoOf(held))
     this.#events.log('warn', held, `may be delivered to somebody else: ${why}`)
     if (this.#settings.isFifo) {
-      this.#groups.stop(held, held.visibleFrom - monotonicMs())
+      if (this.#settings.onGroupFailure === 'stop') this.#groups.stop(held, held.visibleFrom - monotonicMs())
       this.#stopGroup(held)
+      if (this.#groups.remove(held)) this.#waiting--
+      else queueMicrotask(() => this.#next(held)) // Those behind it may expire in the same moment, and must not begin.
     }
-    if (this.#groups.remove(held)) this.#waiting--
+    this.#checkHandlers()
     this.#receiver.more()
   }
 
+  /** Their messages come again, but there is no room for them. */
+  #checkHandlers(): void {
+    const { concurrency } = this.#settings
+    const isLost = this.#running.size >= concurrency && [...this.#running].every(({ isGone }) => isGone)
+    if (!isLost) return
+    this.#events.problem(
+      'handling',
+      new TimedOutError(`Each of ${concurrency} handlers ignores its signal and`, this.#settings.timeoutMs),
+    )
+  }
+
   async #process(held: HeldMessage): Promise<void> {
-    const isDeleted = await this.#handle(held)
+    const isDeleted = await this.#handle(held).catch((error) => {
+      this.#events.problem('handling', error) // A mistake of ours must not keep others of its group waiting.
+      return false
+    })
     this.#visibility.release(held)
     if (!this.#settings.isFifo) return
     if (isDeleted) this.#groups.goOn(held)
     else this.#stopGroup(held)
+    this.#next(held)
+  }
+
+  #next(held: HeldMessage): void {
     const next = this.#groups.leave(held)
     if (next === undefined) return
     this.#waiting--
@@ -214,18 +241,22 @@ export class SqsConsumer<Body = unknown> {
     if (held.isGone) return false
     if (this.#isStopping) return this.#endings.return(held, 'stopping', 0)
     this.#running.add(held)
-    held.startedAt = monotonicMs()
+    this.#visibility.begin(held)
+    const startedAt = monotonicMs()
     const fate = await fateOf(held, this.#settings, this.#settings.handle)
-    const durationMs = monotonicMs() - held.startedAt
     held.startedAt = undefined
     this.#endings.open.add(held)
     this.#running.delete(held)
-    this.#receiver.databaseIs(fate.end !== 'return' || fate.reason !== 'database')
+    const there = saysOfDatabase(fate)
+    if (there) this.#events.fine(ASKING)
+    this.#receiver.databaseIs(there)
     this.#receiver.more()
-    const isDeleted = await this.#endings.settle(held, fate, durationMs)
-    this.#endings.open.delete(held)
-    this.#receiver.more()
-    return isDeleted
+    try {
+      return await this.#endings.settle(held, fate, monotonicMs() - startedAt)
+    } finally {
+      this.#endings.open.delete(held)
+      this.#receiver.more()
+    }
   }
 
   /** None of its group may overtake it. */

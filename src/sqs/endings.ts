@@ -1,15 +1,17 @@
 /** How a message ends: deleted, buried, or to come again. Each is told when SQS has been told. */
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs } from '../core/timer.ts'
+import { mayHaveBeenDone } from './answer.ts'
 import { Batches } from './batches.ts'
 import { Crowd } from './crowd.ts'
 import { sendDeadLetter } from './dead-letters.ts'
-import { type Events, infoOf } from './events.ts'
+import { ASKING, type Events, infoOf } from './events.ts'
 import type { DeadReason, Fate, ReturnReason } from './fate.ts'
 import type { Groups } from './groups.ts'
 import type { HeldMessage } from './held.ts'
 import type { Settings } from './options.ts'
 import type { SqsQueue } from './queue.ts'
+import { queueName } from './request.ts'
 import { secondsFor, type Visibility } from './visibility.ts'
 
 export interface EndingsParts {
@@ -27,6 +29,8 @@ export interface EndingsParts {
 interface Return {
   readonly held: HeldMessage
   readonly seconds: number
+  /** When it was first sent and had no answer: perhaps SQS has counted from then on. */
+  lostAt?: number
 }
 
 export class Endings {
@@ -43,12 +47,24 @@ export class Endings {
       send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
       isWanted: (held) => !held.isGone && visibility.isInTime(held),
       isMoreToCome,
+      onAnswered: () => events.fine('deleting'),
       onProblem: (error) => events.problem('deleting', error),
     })
     this.#returns = new Batches({
-      send: (batch) => queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds }))),
-      isWanted: ({ held }) => visibility.isInTime(held),
+      send: async (batch) => {
+        const sentAt = monotonicMs()
+        try {
+          return await queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds })))
+        } catch (error) {
+          if (mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
+          throw error
+        }
+      },
+      // Once it may be visible, somebody else may have it, and to ask again would take it from them.
+      isWanted: ({ held, seconds, lostAt = Number.POSITIVE_INFINITY }) =>
+        visibility.isInTime(held) && monotonicMs() < lostAt + seconds * 1_000,
       isMoreToCome,
+      onAnswered: () => events.fine('handing back'),
       onProblem: (error) => events.problem('handing back', error),
     })
   }
@@ -63,18 +79,16 @@ export class Endings {
   async settle(held: HeldMessage, fate: Fate, durationMs: number): Promise<boolean> {
     if (fate.end === 'dead') return this.#bury(held, fate.reason, durationMs, fate.error)
     if (fate.end === 'return') {
-      const { reason, error } = fate
-      return this.return(
-        held,
-        reason,
-        fate.delayMs ?? backoffMs(held.receiveCount, this.#parts.settings.backoff),
-        error,
-      )
+      const { reason, error, note, delayMs = backoffMs(held.receiveCount, this.#parts.settings.backoff) } = fate
+      return this.return(held, reason, delayMs, error, note)
     }
     const deleted = await this.#delete(held)
     const info = { ...infoOf(held), deleted, durationMs }
     if (fate.as === 'failed') {
-      this.#parts.events.log('warn', held, 'failed, as its row says', fate.error)
+      const [level, what] = fate.givenUp
+        ? (['error', 'failed, and is not tried again, as its row says'] as const)
+        : (['warn', 'failed, as its row says'] as const)
+      this.#parts.events.log(level, held, what, fate.error)
       this.#parts.events.tell('failed', { ...info, error: fate.error })
     } else {
       this.#parts.events.log('info', held, fate.as === 'handled' ? 'was handled' : 'was already handled')
@@ -86,7 +100,10 @@ export class Endings {
   async #delete(held: HeldMessage): Promise<boolean> {
     held.isEnding = true
     const deleted = await this.#deletes.add(held)
-    if (!deleted) this.#parts.events.log('warn', held, 'could not be deleted: it comes again, and is already handled')
+    if (!deleted) {
+      const because = held.isGone ? 'too late, as somebody else may have it' : 'SQS did not take that'
+      this.#parts.events.log('warn', held, `could not be deleted (${because}) and comes again`)
+    }
     return deleted
   }
 
@@ -96,41 +113,55 @@ export class Endings {
     reason: ReturnReason | DeadReason,
     delayMs: number,
     error?: unknown,
+    note?: string,
   ): Promise<boolean> {
     this.#parts.visibility.release(held)
     if (held.isGone) {
       if (error !== undefined) this.#parts.events.log('warn', held, `ended too late: ${reason}`, error)
       return false
     }
+    held.isGone = true // From here on its receipt is for this one request.
+    this.open.add(held)
+    await held.asking // An extension that is carried out later would have the last word.
     const { settings, groups, severalForMs } = this.#parts
     const isHead = settings.isFifo && reason !== 'group' && reason !== 'stopping'
     const isWearing =
       isHead && settings.onGroupFailure === 'stop' && (held.receiveCount > 1 || groups.isAnyBehind(held))
     const seconds = secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
-    if (isHead) groups.stop(held, seconds * 1_000)
-    held.isGone = true // From here on its receipt is for this one request.
-    this.open.add(held)
+    if (isWearing) groups.stop(held, seconds * 1_000)
     const told = await this.#returns.add({ held, seconds })
     this.open.delete(held)
-    if (reason === 'database') this.#parts.events.problem('asking the database', error)
+    if (reason === 'database') this.#parts.events.problem(ASKING, error)
     const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.receiveCount > 2)
-    this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `comes again in ${seconds} s: ${reason}`, error)
+    const why = note === undefined ? reason : `${reason}, ${note}`
+    this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `comes again in ${seconds} s: ${why}`, error)
     const because = error === undefined ? {} : { error }
     this.#parts.events.tell('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
     return false
   }
 
   async #bury(held: HeldMessage, reason: DeadReason, durationMs: number, error: unknown): Promise<boolean> {
-    const { deadLetterQueueUrl: url, backoff } = this.#parts.settings
-    this.#parts.events.log('error', held, `can never be handled: ${reason}`, error)
-    if (held.isGone) return false
-    if (url === undefined) return this.return(held, reason, backoff.maxMs, error)
+    const { deadLetterQueueUrl: url, backoff, isFifo, onGroupFailure } = this.#parts.settings
+    const say = (then: string) =>
+      this.#parts.events.log('error', held, `can never be handled: ${reason}; ${then}`, error)
+    if (held.isGone) {
+      say('it was found out too late, and it comes again')
+      return false
+    }
+    if (url === undefined) {
+      const meanwhile = isFifo && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
+      say(`there is no deadLetterQueueUrl, so it comes again${meanwhile}`)
+      return this.return(held, reason, backoff.maxMs, error)
+    }
     try {
       await sendDeadLetter(this.#parts.queue, url, held, reason)
     } catch (problem) {
       this.#parts.events.problem('sending a dead letter', problem)
+      say('the queue for dead letters did not take it, so it comes again')
       return this.return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
     }
+    this.#parts.events.fine('sending a dead letter')
+    say(`sent to ${queueName(url)}`)
     const deleted = await this.#delete(held)
     const because = error === undefined ? {} : { error }
     this.#parts.events.tell('dead', { ...infoOf(held), deleted, durationMs, reason, ...because })

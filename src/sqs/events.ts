@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import type { Log, LogEntry } from '../core/log.ts'
-import { monotonicMs } from '../core/timer.ts'
+import { stoppingWords, Troubles } from '../core/trouble.ts'
 import type { DeadReason, ReturnReason } from './fate.ts'
 import type { HeldMessage } from './held.ts'
 
@@ -55,7 +55,8 @@ export interface SqsConsumerEvents {
 /** How often each has happened. */
 export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopped'>, number>
 
-const SAME_AGAIN_MS = 30_000
+/** What trouble with the database is called. */
+export const ASKING = 'asking the database'
 
 /** Counts, and tells listeners and the log. Neither can harm the consumer. */
 export class Events {
@@ -75,12 +76,13 @@ export class Events {
   }
   readonly #log: Log
   readonly #hearsAll: boolean
-  readonly #problems = new Map<string, number>()
+  readonly #troubles: Troubles
 
   /** `hearsAll`: the log wants to know of what goes well, too. */
   constructor(log: Log, hearsAll: boolean) {
     this.#log = log
     this.#hearsAll = hearsAll
+    this.#troubles = new Troubles(log)
     Object.assign(this.emitter, {
       [EventEmitter.captureRejectionSymbol]: (error: unknown, name: string) => this.#listenerFailed(name, error),
     })
@@ -96,7 +98,7 @@ export class Events {
     }
   }
 
-  /** About one message. Errors are not quoted: they may hold what is in the body. */
+  /** About one message. */
   log(level: LogEntry['level'], held: HeldMessage, what: string, error?: unknown): void {
     if (level === 'info' && !this.#hearsAll) return
     const { messageId, rowId, receiveCount } = infoOf(held)
@@ -111,18 +113,47 @@ export class Events {
     })
   }
 
-  /** Told each time, logged now and then. */
+  /** A request to SQS or to the database failed. Told each time, logged when it is news. */
   problem(doing: string, error: unknown): void {
     this.tell('problem', { doing, error })
-    const last = this.#problems.get(doing)
-    if (last !== undefined && monotonicMs() - last < SAME_AGAIN_MS) return
-    this.#problems.set(doing, monotonicMs())
-    this.#log({ level: 'warn', message: `trouble while ${doing}; trying again`, error })
+    this.#troubles.withRequest(doing, `trouble while ${doing}`, error)
+  }
+
+  /** One went well: if there was trouble with it, that is over. Cheap if not. */
+  fine(doing: string): void {
+    this.#troubles.over(doing, doing === ASKING ? 'the database answers' : `${doing} works`)
+  }
+
+  choreDid(name: string, did: Readonly<Record<string, number>>): void {
+    this.tell('chore', { name, did })
+    this.#troubles.choreDid(name, did)
+  }
+
+  choreFailed(name: string, error: unknown): void {
+    this.tell('problem', { doing: name, error })
+    this.#troubles.withChore(name, error)
+  }
+
+  /** Tells it, and logs it where somebody may have to wait for handlers. */
+  stopping(handlers: number, graceMs: number, hearsSignals: boolean): void {
+    this.tell('stopping')
+    if (handlers === 0 || graceMs === 0) return
+    this.#log({ level: 'warn', message: stoppingWords(handlers, graceMs, hearsSignals) })
   }
 
   #listenerFailed(name: string, error: unknown): void {
     this.#log({ level: 'error', message: `a listener of "${name}" threw`, error })
   }
+}
+
+/** Two consumers in one process share a log. What is about a message is known by its id; all else gets the queue's name. */
+export function ofQueue(queue: string, log: Log): Log {
+  return (entry) =>
+    log({
+      ...entry,
+      message: entry.messageId === undefined ? `SQS queue ${queue}: ${entry.message}` : entry.message,
+      queue,
+    })
 }
 
 export function infoOf({ id, rowId, groupId, receiveCount }: HeldMessage): MessageInfo {

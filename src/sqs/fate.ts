@@ -2,7 +2,7 @@
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidInputError } from '../core/errors.ts'
 import { parseInput, type Schema } from '../core/schema.ts'
-import { Fatal, RetryAfter, Snooze } from '../core/steering.ts'
+import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import { saysPostgres } from '../db/outage.ts'
 import { DatabaseAway } from './database-away.ts'
 import type { HeldMessage, SqsMessage } from './held.ts'
@@ -35,21 +35,34 @@ export type ReturnReason =
  */
 export type Answer =
   | { readonly outcome: 'applied' | 'created' | 'already handled' | 'existing' | 'lost' }
-  | { readonly outcome: 'not found' | 'not ready' | 'conflict' | 'released' }
+  | { readonly outcome: 'not found' | 'conflict' }
+  | { readonly outcome: 'not ready'; readonly status?: string }
+  | { readonly outcome: 'released'; readonly delayMs?: number }
   /** Somebody is at it, and will see to it: no more is needed, but for the order of a FIFO queue. */
   | { readonly outcome: 'busy' }
-  | { readonly outcome: 'failed'; readonly error: unknown }
+  | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp?: boolean }
   | { readonly outcome: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
   | { readonly outcome: 'again'; readonly after?: Duration }
 
+/** Anything without an outcome means done. */
+type Answered = Answer | (object & { readonly outcome?: never }) | string | number | bigint | boolean | null | undefined
+
 /** Does what a message asks for. What it throws makes the message come again. */
-export type Handle<Body = unknown> = (message: SqsMessage<Body>) => unknown
+// biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing
+export type Handle<Body = unknown> = (message: SqsMessage<Body>) => Answered | void | Promise<Answered | void>
 
 export type Fate =
   | { readonly end: 'delete'; readonly as: 'handled' | 'already_handled' }
-  | { readonly end: 'delete'; readonly as: 'failed'; readonly error: unknown }
+  | { readonly end: 'delete'; readonly as: 'failed'; readonly error: unknown; readonly givenUp: boolean }
   | { readonly end: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
-  | { readonly end: 'return'; readonly reason: ReturnReason; readonly delayMs?: number; readonly error?: unknown }
+  | {
+      readonly end: 'return'
+      readonly reason: ReturnReason
+      readonly delayMs?: number
+      readonly error?: unknown
+      /** For the log. */
+      readonly note?: string
+    }
 
 export interface Reading {
   readonly isFifo: boolean
@@ -68,7 +81,7 @@ export async function fateOf(held: HeldMessage, reading: Reading, handle: Handle
     return thrown(held, error) // A schema that looks something up may do better later.
   }
   try {
-    return judge((await handle(held.with(body) as SqsMessage<never>)) as Answer | undefined, reading.isFifo)
+    return judge(held, (await handle(held.with(body) as SqsMessage<never>)) as Answer | undefined, reading.isFifo)
   } catch (error) {
     try {
       return thrown(held, error)
@@ -96,9 +109,12 @@ async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<
   }
 }
 
-function judge(answer: Answer | undefined, isFifo: boolean): Fate {
+function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): Fate {
   switch (answer?.outcome) {
     case undefined:
+      // Done, or told to stop in the middle of it: only what it was asked to stop for knows. It may come once too often.
+      if (answer === undefined && held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
+      return { end: 'delete', as: 'handled' }
     case 'applied':
     case 'created':
       return { end: 'delete', as: 'handled' }
@@ -109,16 +125,22 @@ function judge(answer: Answer | undefined, isFifo: boolean): Fate {
     case 'busy': // If it were deleted, the next of its group would start.
       return isFifo ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled' }
     case 'failed':
-      return { end: 'delete', as: 'failed', error: answer.error }
+      return { end: 'delete', as: 'failed', error: answer.error, givenUp: answer.givenUp === true }
     case 'not found':
       return { end: 'return', reason: 'row_not_found' }
     case 'not ready':
-      return { end: 'return', reason: 'row_not_ready' }
+      return {
+        end: 'return',
+        reason: 'row_not_ready',
+        ...(answer.status === undefined ? {} : { note: `its row is ${JSON.stringify(answer.status)}` }),
+      }
     case 'released':
-      return { end: 'return', reason: 'stopping', delayMs: 0 }
+      if (answer.delayMs !== undefined) return { end: 'return', reason: 'asked', delayMs: answer.delayMs }
+      return held.isStopped ? { end: 'return', reason: 'stopping', delayMs: 0 } : { end: 'return', reason: 'asked' }
     case 'conflict':
       return { end: 'dead', reason: 'key_conflict' }
     case 'dead':
+      if (typeof answer.reason !== 'string' || answer.reason === '') throw new Error('the handler gave no reason')
       return { end: 'dead', reason: answer.reason, error: answer.error }
     case 'again':
       return { end: 'return', reason: 'asked', ...delay(answer.after) }
@@ -135,9 +157,17 @@ function delay(after: Duration | undefined): { delayMs?: number } {
 function thrown(held: HeldMessage, error: unknown): Fate {
   if (held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
   if (error instanceof Fatal) return { end: 'dead', reason: 'fatal', error }
+  if (error instanceof Cancel) return { end: 'delete', as: 'handled' } // No longer wanted.
   if (error instanceof RetryAfter || error instanceof Snooze) {
     return { end: 'return', reason: 'asked', delayMs: error.delayMs, error }
   }
   if (error instanceof DatabaseAway) return { end: 'return', reason: 'database', error: error.cause }
   return { end: 'return', reason: saysPostgres(error) ? 'database' : 'threw', error }
+}
+
+/** Whether it was there. undefined: nobody has asked it, or not that we know of. */
+export function saysOfDatabase(fate: Fate): boolean | undefined {
+  if (fate.end === 'dead') return undefined
+  if (fate.end === 'delete' || fate.reason.startsWith('row_')) return true
+  return fate.reason === 'database' ? false : undefined
 }

@@ -1,4 +1,8 @@
 import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs'
+import { safeText } from '../core/storable.ts'
+
+/** In logs an id is a word, whatever a body calls an id. */
+const ROW_ID_CHARS = 200
 
 /** A message as a handler sees it. */
 export interface SqsMessage<Body = unknown> {
@@ -59,6 +63,8 @@ export class HeldMessage {
   isGone = false
   /** Its delete is on the way. */
   isEnding = false
+  /** An extension that is under way. Never rejects. */
+  asking: Promise<unknown> | undefined
   rowId: string | undefined
   readonly #dropped = new LazySignal()
   readonly #stopping = new LazySignal()
@@ -110,8 +116,12 @@ export class HeldMessage {
         return held.rowId
       },
       set rowId(rowId) {
-        held.rowId = rowId
+        held.rowId = rowId === undefined ? undefined : asOneWord(rowId)
       },
     }
   }
+}
+
+function asOneWord(rowId: unknown): string {
+  return safeText(rowId, ROW_ID_CHARS).replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')
 }

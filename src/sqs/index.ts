@@ -14,6 +14,7 @@ export {
   type MessageKey,
   type OneUpdate,
   oncePerMessage,
+  type TwoPhases,
 } from './modes.ts'
 export type { SqsConsumerOptions } from './options.ts'
 export { type PublisherCounts, SqsPublisher, type SqsPublisherOptions } from './publisher.ts'

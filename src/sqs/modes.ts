@@ -2,17 +2,21 @@
 import type { ClientBase } from 'pg'
 import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
-import { checkOptions } from '../core/options.ts'
+import { Snooze } from '../core/steering.ts'
 import type { Queryable } from '../db/lane.ts'
-import type { HandledMessage, MessageSource } from '../effects/messages.ts'
+import { checkSource, type HandledMessage, type MessageSource } from '../effects/messages.ts'
 import type { Enqueued } from '../queue/enqueue.ts'
 import type { Arrows } from '../transitions/definition.ts'
 import { type FailOptions, isFinal, retryOf } from '../transitions/failure.ts'
-import type { Looked, RowId, StatusTable, Values } from '../transitions/status-table.ts'
+import type { Looked, Values } from '../transitions/outcomes.ts'
+import type { RowId } from '../transitions/row-id.ts'
+import type { StatusTable } from '../transitions/status-table.ts'
 import type { WorkClaim, Worked } from '../transitions/work.ts'
-import { ask } from './database-away.ts'
+import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './fate.ts'
 import type { SqsMessage } from './held.ts'
+import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './mode-options.ts'
+import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
 
 export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>
 
@@ -33,6 +37,12 @@ interface HandlesOnce {
   ): Promise<HandledMessage<T>>
 }
 
+export interface TwoPhases<Body, Column extends string> {
+  readonly id: (message: SqsMessage<Body>) => RowId
+  /** Answers columns to set. */
+  readonly effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
+}
+
 /**
  * Claims the row, runs the effect with no connection held, and commits the columns that it returns: for effects that must not
  * happen twice. What it throws is recorded in the row. The table needs its recovery to run, with `publish`.
@@ -40,17 +50,32 @@ interface HandlesOnce {
 export function inTwoPhases<Body, Column extends string>(
   table: StatusTable<Arrows, Column>,
   pool: Queryable,
-  id: (message: SqsMessage<Body>) => RowId,
-  effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
+  options: TwoPhases<Body, Column>,
 ): AnsweringHandle<Body> {
-  return async (message) => {
-    const rowId = id(message)
-    message.rowId = String(rowId)
+  checkTable('inTwoPhases', table)
+  checkPool('inTwoPhases', pool)
+  checkFunctions('inTwoPhases', options, ['id', 'effect'])
+  if (table.phases === undefined) {
+    throw new InvalidOptionError('inTwoPhases.table', 'its phases are false, so there is nothing to claim')
+  }
+  const { id, effect } = options
+  return buryingPoison(async (message) => {
+    const rowId = rowIdOf(message, id)
     // Not the message's own signal: whoever else gets the message finds the row claimed, so there is no reason to stop.
     const { stopping } = message
-    const work = () => table.work(pool, rowId, (claim) => effect(message, claim), { stopping })
-    return unlessBusy(table, await ask(work))
-  }
+    let isClaimed = false
+    const noting = (claim: WorkClaim) => {
+      isClaimed = true
+      return effect(message, claim)
+    }
+    try {
+      return unlessBusy(table, await ask(() => table.work(pool, rowId, noting, { stopping })))
+    } catch (error) {
+      // A trigger of the table can fail like that, too; whether the id is bad, a look tells.
+      if (!isClaimed && isBadValue(error)) await askById(() => table.status(pool, rowId))
+      throw error
+    }
+  })
 }
 
 export interface OneUpdate<Body, From extends string, To extends string, Column extends string> {
@@ -58,7 +83,7 @@ export interface OneUpdate<Body, From extends string, To extends string, Column 
   readonly from: From
   readonly to: To
   /** Answers columns to set. Runs twice when two deliveries overlap: of both, one changes the row. */
-  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | undefined>
+  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | null | undefined>
 }
 
 /**
@@ -69,33 +94,39 @@ export interface OneUpdate<Body, From extends string, To extends string, Column 
 export function inOneUpdate<Body, A extends Arrows, From extends keyof A & string, Column extends string>(
   table: StatusTable<A, Column>,
   pool: Queryable,
-  { id, from, to, work }: OneUpdate<Body, From, A[From][number], Column>,
+  options: OneUpdate<Body, From, A[From][number], Column>,
 ): AnsweringHandle<Body> {
+  checkTable('inOneUpdate', table)
+  checkPool('inOneUpdate', pool)
+  checkFunctions('inOneUpdate', options, ['id', 'work'], [], ['from', 'to'])
+  const { id, from, to, work } = options
+  table.checkArrow(from, to)
   const canRecord = table.phases?.ready === from
   const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
     if (!canRecord) throw error
     const recorded = await ask(() => table.fail(pool, rowId, error, retry))
-    return recorded.outcome === 'applied' ? { outcome: 'failed', error } : unlessBusy(table, recorded)
+    if (recorded.outcome !== 'applied') return unlessBusy(table, recorded)
+    return { outcome: 'failed', error, givenUp: recorded.givenUp }
   }
-  return async (message) => {
-    const rowId = id(message)
-    message.rowId = String(rowId)
-    const looked = await ask(() => table.look(pool, rowId, from))
+  return buryingPoison(async (message) => {
+    const rowId = rowIdOf(message, id)
+    const looked = await askById(() => table.look(pool, rowId, from))
     if (looked.outcome !== 'ready') return unlessBusy(table, looked)
-    let set: Values<Column> | undefined
+    let set: Values<Column> | null | undefined
     try {
       set = await work(message)
     } catch (error) {
       if (message.signal.aborted) throw error // Not the row's fault; and by now it may be somebody else's.
+      if (error instanceof Snooze) return { outcome: 'again', after: error.delayMs }
       return record(rowId, error, retryOf(error))
     }
     try {
-      return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set)))
+      return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set ?? {})))
     } catch (error) {
-      if (isFinal(error)) return record(rowId, error, { retry: false }) // To do it again would end in the same.
-      throw error
+      if (error instanceof DatabaseAway || !isFinal(error)) throw error
+      return record(rowId, error, { retry: false }) // To do it again would end in the same.
     }
-  }
+  })
 }
 
 function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked): Answer {
@@ -118,8 +149,12 @@ export function oncePerMessage<Body>(
   work: (tx: ClientBase, message: SqsMessage<Body>) => Promise<unknown> | unknown,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
-  checkOptions('oncePerMessage', options, ['key'])
-  return async (message) => {
+  checkLeasehold('oncePerMessage', leasehold, 'oncePerMessage')
+  checkSource(source)
+  checkFunction('oncePerMessage.work', work)
+  checkFunctions('oncePerMessage', options, [], ['key'])
+  return buryingPoison(async (message) => {
+    const key = keyOf(message, options.key)
     let theirs: unknown
     const noting = async (tx: ClientBase) => {
       try {
@@ -130,12 +165,12 @@ export function oncePerMessage<Body>(
       }
     }
     try {
-      return await leasehold.oncePerMessage(source, keyOf(message, options), noting)
+      return await leasehold.oncePerMessage(source, key, noting)
     } catch (error) {
       if (error === theirs) throw error
       return ask(() => Promise.reject(error))
     }
-  }
+  })
 }
 
 /** Enqueues the body as a job of this kind, once per message. The kind's `keepKey` should be the queue's retention. */
@@ -144,6 +179,7 @@ export function intoQueue<Body>(
   kind: Kind<Body, unknown>,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
+  checkFunctions('intoQueue', options, [], ['key'])
   return intoQueues<Body>(leasehold, { ...options, kinds: [kind], kindOf: () => kind.name })
 }
 
@@ -157,19 +193,26 @@ export interface IntoQueues<Body> extends MessageKey<Body> {
 
 /** The same for several kinds. A message of a kind that is not among them is a dead letter: `unknown_kind`. */
 export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>): AnsweringHandle<Body> {
-  checkOptions('intoQueues', options, ['kinds', 'kindOf', 'input', 'key'])
-  const kinds = new Map(options.kinds.map((kind) => [kind?.name, kind]))
+  checkLeasehold('intoQueues', leasehold, 'enqueue')
+  checkFunctions('intoQueues', options, [], ['input', 'key'], ['kinds', 'kindOf'])
+  const { kindOf } = options
+  if (typeof kindOf !== 'function' && (typeof kindOf !== 'string' || kindOf === '')) {
+    throw new InvalidOptionError('intoQueues.kindOf', 'it must be the name of a field of the body, or a function')
+  }
+  const list = Array.isArray(options.kinds) ? (options.kinds as readonly Kind[]) : []
+  const kinds = new Map(list.map((kind) => [kind?.name, kind]))
   if (kinds.size === 0 || kinds.has(undefined as never)) {
     throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
   }
-  return async (message) => {
-    const kind = kinds.get(nameOf(message, options.kindOf) as string)
+  return buryingPoison(async (message) => {
+    const kind = kinds.get(nameOf(message, kindOf) as string)
     if (kind === undefined) return { outcome: 'dead', reason: 'unknown_kind' }
     const input = options.input === undefined ? message.body : options.input(message)
+    const idempotencyKey = keyOf(message, options.key)
     try {
       const enqueued = await ask(() =>
         leasehold.enqueue(kind, input as never, {
-          idempotencyKey: keyOf(message, options),
+          idempotencyKey,
           ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
         }),
       )
@@ -181,15 +224,11 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
       if (isBad) return { outcome: 'dead', reason: 'invalid_body', error }
       throw error
     }
-  }
+  })
 }
 
 function nameOf<Body>(message: SqsMessage<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
   if (typeof kindOf === 'function') return kindOf(message)
   const { body } = message as SqsMessage<unknown>
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[kindOf] : undefined
-}
-
-function keyOf<Body>(message: SqsMessage<Body>, { key }: MessageKey<Body>): string {
-  return key === undefined ? message.id : key(message)
 }

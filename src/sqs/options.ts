@@ -2,13 +2,16 @@ import type { Pool } from 'pg'
 import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
-import { harmless, type Log, logToStderr } from '../core/log.ts'
+import { type Log, logOf } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Schema } from '../core/schema.ts'
 import { type Chore, checkChores } from '../db/chore.ts'
+import { surviveIdleLoss } from '../db/idle-loss.ts'
 import { isPool } from '../db/transaction.ts'
+import { ofQueue } from './events.ts'
 import type { Handle } from './fate.ts'
-import { isFifo } from './request.ts'
+import { checkQueueUrl } from './queue-url.ts'
+import { isFifo, queueName } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
   readonly queueUrl: string
@@ -63,12 +66,34 @@ const KNOWN = [
   'log',
 ]
 
+/** What they are called here, and what is different. */
+const OF_SQS_CONSUMER: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    handleMessage: 'is `handle` here, and what that returns, also nothing, means done',
+    handleMessageBatch: 'is `handle` here, for one message at a time; receives and deletes go by ten all the same',
+    batchSize: 'is not needed here: ten are asked for at a time, and `concurrency` is how many are held',
+    sqs: 'is the first argument here: new SqsConsumer(client, { … })',
+    region: 'belongs to the client here: new SqsConsumer(new SQSClient({ region }), { … })',
+    useQueueUrlAsEndpoint: 'belongs to the client here: new SQSClient({ endpoint, useQueueUrlAsEndpoint: false })',
+    visibilityTimeout: "is `visibility` here, such as '30s'",
+    waitTimeSeconds: "is `wait` here, such as '20s'",
+    handleMessageTimeout: "is `timeout` here, such as '5m'",
+    pollingCompleteWaitTimeMs: "is `grace` here, such as '25s'",
+    heartbeatInterval: 'is not needed here: at a third of `visibility` it is extended',
+    pollingWaitTimeMs: 'is not needed here: `wait` is how long a receive waits for messages',
+    terminateVisibilityTimeout: "is `backoff` here, such as { first: '1s', max: '15m' }",
+    shouldDeleteMessages: "is not there; to keep a message throw, or return { outcome: 'again' }",
+    alwaysAcknowledge: 'is not needed here: a message is deleted when `handle` has returned',
+    messageAttributeNames: 'is not needed here: all of them are in message.attributes',
+  }).map(([name, here]) => [name, `\`${name}\` of sqs-consumer ${here}`]),
+)
+
 export type Settings = ReturnType<typeof settings>
 
 const OF = 'SqsConsumer'
 
 export function settings<Body>(options: SqsConsumerOptions<Body>) {
-  checkOptions(OF, options ?? null, KNOWN)
+  checkOptions(OF, options ?? null, KNOWN, OF_SQS_CONSUMER)
   checkOptions(`${OF}.backoff`, options.backoff, ['first', 'max'])
   if (typeof options.handle !== 'function') throw new InvalidOptionError(`${OF}.handle`, 'it must be a function')
   const { onGroupFailure = 'stop', signals = ['SIGTERM', 'SIGINT'] } = options
@@ -86,7 +111,9 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
   if (chores.length > 0 && (options.pool === undefined || !isPool(options.pool))) {
     throw new InvalidOptionError(`${OF}.pool`, 'chores need one: a pg.Pool')
   }
-  const queueUrl = checkUrl(`${OF}.queueUrl`, options.queueUrl)
+  const queueUrl = checkQueueUrl(`${OF}.queueUrl`, options.queueUrl)
+  const log = logOf(`${OF}.log`, options.log)
+  if (options.pool !== undefined) surviveIdleLoss(options.pool, log)
   return {
     queueUrl,
     isFifo: isFifo(queueUrl),
@@ -104,7 +131,7 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     chores,
     pool: options.pool,
     signals: signals as readonly NodeJS.Signals[],
-    log: harmless(options.log ?? logToStderr),
+    log: ofQueue(queueName(queueUrl), log),
     logsAll: options.log !== undefined,
   }
 }
@@ -112,20 +139,20 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
 /** Twelve hours: what SQS allows. */
 export const MOST_S = 43_200
 
+/** Who comes from elsewhere writes 30 and means seconds. */
 function seconds(option: string, value: Duration, from: number, to: number): number {
-  return checkInteger(`${option} in seconds`, durationMs(option, value) / 1_000, from, to)
-}
-
-function checkUrl(option: string, url: string): string {
-  if (typeof url === 'string' && URL.canParse(url)) return url
-  throw new InvalidOptionError(option, 'it must be the URL of a queue')
+  const given = durationMs(option, value) / 1_000
+  if (Number.isInteger(given) && given >= from && given <= to) return given
+  const meant = typeof value === 'number' && value >= from && value <= to
+  const hint = meant ? `; ${value} is ${value} milliseconds, for seconds write '${value}s'` : ''
+  throw new InvalidOptionError(option, `it must be whole seconds, from '${from}s' to '${to}s'${hint}`)
 }
 
 function checkDeadLetters(queueUrl: string, url: string | undefined): string | undefined {
   if (url === undefined) return undefined
   const option = `${OF}.deadLetterQueueUrl`
   if (url === queueUrl) throw new InvalidOptionError(option, 'it is the queue itself: each would come back for ever')
-  return checkUrl(option, url)
+  return checkQueueUrl(option, url)
 }
 
 function checkBody(body: unknown): Schema | 'text' | 'json' {

@@ -5,14 +5,16 @@
 import { randomUUID } from 'node:crypto'
 import { SendMessageBatchCommand } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
-import { checkInteger, checkText } from '../core/check.ts'
+import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError, NotSentError, type Unsent } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { describeError } from '../core/storable.ts'
 import { sleep } from '../core/timer.ts'
+import { checkRowId, type RowId } from '../transitions/row-id.ts'
 import { isTransient, maybeAboutOneEntry } from './answer.ts'
 import { checkLabel, encodeBody, groupOf } from './entry.ts'
+import { checkQueueUrl } from './queue-url.ts'
 import { BATCH, inTime, isFifo, type Refusal, refusals, type SqsClient } from './request.ts'
 
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
@@ -22,7 +24,7 @@ const LOOK_AHEAD = 1_000
 export interface SqsPublisherOptions {
   /** Of a FIFO queue, if it ends in `.fifo`. */
   readonly queueUrl: string
-  /** What the message about a row says. It is sent as JSON. */
+  /** What the message about a row says, whose id is text here. It is sent as JSON. */
   readonly body: (id: string) => unknown
   /** Default: on a FIFO queue the id, so that rows do not wait for each other; on others none. */
   readonly groupId?: (id: string) => string
@@ -94,7 +96,7 @@ export class SqsPublisher {
     }
     this.#client = client
     this.#options = options
-    this.#isFifo = isFifo(checkText('SqsPublisher.queueUrl', options.queueUrl, 2_048))
+    this.#isFifo = isFifo(checkQueueUrl('SqsPublisher.queueUrl', options.queueUrl))
     if (!this.#isFifo && options.deduplicationId !== undefined) {
       throw new InvalidOptionError('SqsPublisher.deduplicationId', 'the queue is not a FIFO queue')
     }
@@ -108,11 +110,10 @@ export class SqsPublisher {
    * Resolves when SQS has taken a message for each id. Otherwise throws NotSentError, which lists those that it has not, or
    * of which this is not known; all others are sent.
    */
-  async publish(ids: readonly string[]): Promise<void> {
-    if (!Array.isArray(ids) || !ids.every((id) => typeof id === 'string' && id !== '')) {
-      throw new InvalidOptionError('ids', 'it must be an array of strings')
-    }
-    const settled = [...new Set(ids)].map((id) => this.#accept(id))
+  async publish(ids: readonly RowId[]): Promise<void> {
+    if (!Array.isArray(ids)) throw new InvalidOptionError('ids', 'it must be an array of ids')
+    const spelt = Array.from(ids, (id) => String(checkRowId(id)))
+    const settled = [...new Set(spelt)].map((id) => this.#accept(id))
     this.#sendMore()
     const unsent = (await Promise.all(settled)).filter((each) => each !== undefined)
     this.#counts.sent += settled.length - unsent.length

@@ -15,6 +15,8 @@ const SIDE_BY_SIDE = 16
 const BACKOFF = { firstMs: 200, maxMs: 20_000 }
 /** SQS counts from when it has the request. */
 const ON_THE_WAY_MS = 1_000
+/** How long a message that was taken to find out about the database may keep others from being taken. */
+const PROBE_MS = 10_000
 
 export interface ReceiverParts {
   readonly queue: SqsQueue
@@ -28,6 +30,7 @@ export interface ReceiverParts {
   readonly oneAtATime: () => boolean
   /** Resolves when they take up room. */
   readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
+  readonly onAnswered: () => void
   readonly onProblem: (error: unknown) => void
   /** The first thing that SQS says is no: there is no such queue, or no right to it. */
   readonly onRefused: (error: unknown) => void
@@ -47,6 +50,8 @@ export class Receiver {
   #failures = 0
   #outages = 0
   #resting: Promise<void> | undefined
+  /** A message was taken to find out about the database, and has not found out. */
+  #probe: AbortController | undefined
 
   constructor(parts: ReceiverParts) {
     this.#parts = parts
@@ -62,10 +67,14 @@ export class Receiver {
     if (!this.#stop.signal.aborted) this.#gathering.nudge()
   }
 
-  /** Nothing can be handled while the database is away: messages would only use up their deliveries. */
-  databaseIs(there: boolean): void {
+  /**
+   * Nothing can be handled while the database is away: messages would only use up their deliveries. So one is taken, and the
+   * next when that one has ended. undefined: it has found out nothing.
+   */
+  databaseIs(there: boolean | undefined): void {
+    this.#probe?.abort()
     if (there) this.#outages = 0
-    if (there || this.#resting !== undefined) return
+    if (there !== false || this.#resting !== undefined) return
     this.#outages++
     this.#rest()
   }
@@ -83,7 +92,7 @@ export class Receiver {
   }
 
   #start(): void {
-    while (!this.#stop.signal.aborted && this.#resting === undefined) {
+    while (!this.#stop.signal.aborted && this.#resting === undefined && this.#probe === undefined) {
       const isTrouble = this.#failures > 0 || this.#outages > 0
       const room = Math.min(this.#room(), this.#most())
       const many = this.#open.size === 0 || (room === this.#most() && this.#open.size < this.#wanted)
@@ -105,7 +114,7 @@ export class Receiver {
   }
 
   async #receive(most: number): Promise<void> {
-    const { queue, waitS, visibilityS, onReceived, onProblem, onRefused } = this.#parts
+    const { queue, waitS, visibilityS, onReceived, onAnswered, onProblem, onRefused } = this.#parts
     this.#asked += most
     const sentAt = monotonicMs()
     const several = { at: sentAt + waitS * 1_000 + ON_THE_WAY_MS }
@@ -116,19 +125,32 @@ export class Receiver {
         .finally(() => this.#severalBy.delete(several))
       this.#isWelcome = true
       this.#failures = 0
+      onAnswered()
       // AWS may answer with fewer than there are, but seldom with none.
       if (messages.length === most) this.#wanted = Math.min(this.#wanted + 1, SIDE_BY_SIDE)
-      else this.#wanted = messages.length === 0 ? 1 : Math.max(this.#wanted - 1, 1)
+      else if (messages.length === 0) this.#wanted = 1
+      else if (messages.length < most / 2) this.#wanted = Math.max(this.#wanted - 1, 1)
+      if (messages.length > 0 && this.#outages > 0) this.#awaitProbe()
       if (messages.length > 0) await onReceived(messages, sentAt)
     } catch (error) {
       if (this.#stop.signal.aborted) return
       if (this.#resting === undefined) this.#failures++ // Those that fail together are one failure.
-      onProblem(error)
-      if (!this.#isWelcome && !isTransient(error)) onRefused(error)
+      if (this.#isWelcome || isTransient(error)) onProblem(error)
+      else onRefused(error)
     } finally {
       this.#asked -= most
     }
     if (this.#failures > 0) this.#rest()
+  }
+
+  #awaitProbe(): void {
+    if (this.#probe !== undefined) return
+    const known = new AbortController()
+    this.#probe = known
+    void sleep(PROBE_MS, AbortSignal.any([known.signal, this.#stop.signal])).then(() => {
+      this.#probe = undefined
+      this.more()
+    })
   }
 
   #rest(): void {

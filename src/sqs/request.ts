@@ -14,6 +14,11 @@ export function isFifo(queueUrl: string): boolean {
   return queueUrl.endsWith('.fifo')
 }
 
+/** For people. */
+export function queueName(queueUrl: string): string {
+  return queueUrl.slice(queueUrl.lastIndexOf('/') + 1)
+}
+
 /** Why one entry of a batch was refused. forGood: asking again would not help. */
 export interface Refusal {
   readonly index: number

@@ -2,7 +2,7 @@
  * Keeps what is held here invisible to others, and knows when that may have failed.
  *
  * SQS counts the timeout from when it carries out the receive, which is after we sent it. So our own deadline, counted from
- * sending on the monotonic clock and less a margin, is always earlier. When it passes without an extension known to have been
+ * sending on the monotonic clock and less a margin, is earlier, unless the machine slept: that clock stands still then. When it passes without an extension known to have been
  * granted, the message is given up: its receipt may belong to the past. The alarm is apart from extending, which may hang.
  *
  * A receive that waited for long may have brought the message at its beginning or at its end, so little of the timeout is
@@ -11,6 +11,7 @@
  * SQS hides a message for twelve hours in all. What is left of them is asked for, and when nothing can be gained any more, the
  * message stays ours for as long as it was granted.
  */
+import { setMaxListeners } from 'node:events'
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import { Loop } from '../worker/loop.ts'
 import type { HeldMessage } from './held.ts'
@@ -38,6 +39,7 @@ export class Visibility {
   readonly #held = new Set<HeldMessage>()
   readonly #loop: Loop
   readonly #alarm = new Alarm(() => this.#giveUp())
+  readonly #overdue = new Alarm(() => this.#giveUpHung())
   readonly #stopping = new AbortController()
 
   /** `handlerMs`: a handler that takes longer is as good as dead. */
@@ -51,6 +53,7 @@ export class Visibility {
       (error) => this.#problem(error),
       timeoutMs / 6,
     )
+    setMaxListeners(0, this.#stopping.signal) // One for each request, and Node would warn of eleven.
   }
 
   start(): void {
@@ -61,6 +64,7 @@ export class Visibility {
     this.#stopping.abort()
     await this.#loop.stop()
     this.#alarm.set(Number.POSITIVE_INFINITY)
+    this.#overdue.set(Number.POSITIVE_INFINITY)
   }
 
   /** Holds what was received together, but for what is not certainly ours: that is gone. */
@@ -76,6 +80,12 @@ export class Visibility {
     if (this.#held.size === ours.length || this.#isDue(first)) this.#loop.nudge()
   }
 
+  /** Its handler is called now, and has so long. */
+  begin(held: HeldMessage): void {
+    held.startedAt = monotonicMs()
+    this.#overdue.setEarlier(held.startedAt + this.#handlerMs)
+  }
+
   /** No longer to be kept: it was deleted, or is to be seen by others. */
   release(held: HeldMessage): void {
     this.#held.delete(held)
@@ -87,10 +97,6 @@ export class Visibility {
   }
 
   async #tick(): Promise<number> {
-    for (const held of [...this.#held]) {
-      const isHung = held.startedAt !== undefined && monotonicMs() - held.startedAt >= this.#handlerMs
-      if (isHung) this.#expire(held, 'its handler takes too long')
-    }
     const due = [...this.#held].filter((held) => this.#isDue(held))
     const problems: unknown[] = []
     const takeTurns = async () => {
@@ -131,7 +137,10 @@ export class Visibility {
       seconds: secondsFor(held, sentAt, this.#timeoutMs),
     }))
     const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), ANSWER_MS)
-    const refusals = await this.#queue.changeVisibility(entries, withinMs, this.#stopping.signal)
+    const asking = this.#queue.changeVisibility(entries, withinMs, this.#stopping.signal)
+    const answered = asking.catch(() => {})
+    for (const held of batch) held.asking = answered
+    const refusals = await asking
     const refused = new Set(refusals.map(({ index }) => index))
     batch.forEach((held, index) => {
       if (!refused.has(index)) held.visibleFrom = sentAt + entries[index]!.seconds * 1_000
@@ -169,6 +178,18 @@ export class Visibility {
       else next = Math.min(next, deadline)
     }
     this.#alarm.set(next)
+  }
+
+  #giveUpHung(): void {
+    const now = monotonicMs()
+    let next = Number.POSITIVE_INFINITY
+    for (const held of [...this.#held]) {
+      if (held.startedAt === undefined || !this.#held.has(held)) continue
+      const overdueAt = held.startedAt + this.#handlerMs
+      if (overdueAt <= now) this.#expire(held, 'its handler takes too long')
+      else next = Math.min(next, overdueAt)
+    }
+    this.#overdue.set(next)
   }
 
   #expire(held: HeldMessage, why: string): void {

@@ -89,6 +89,8 @@ export class Definition {
   readonly table: string
   readonly arrows: Arrows
   readonly columns: readonly string[]
+  /** Every status that a row can have. */
+  readonly statuses: readonly string[]
   readonly phases: Phases | undefined
   readonly names: Names
   readonly stuckAfterMs: number
@@ -132,12 +134,8 @@ export class Definition {
     }
     this.#checkArrows()
     this.#checkColumns()
-  }
-
-  /** Every status that a row can have. */
-  get statuses(): readonly string[] {
     const ofArrows = Object.entries(this.arrows).flatMap(([from, to]) => [from, ...to])
-    return [...new Set([...ofArrows, ...Object.values(this.phases ?? {})])]
+    this.statuses = [...new Set([...ofArrows, ...Object.values(this.phases ?? {})])]
   }
 
   checkArrow(from: string, to: string): void {
@@ -146,9 +144,18 @@ export class Definition {
     throw new InvalidOptionError(this.#of, `there is no arrow ${from} → ${to}; there are ${known.join(', ')}`)
   }
 
-  /** Whether a row of this status has yet to come to `from`: it may, by arrows and phases, and has not been there. */
+  checkStatus(status: string): void {
+    const { statuses } = this
+    if (statuses.includes(status)) return
+    throw new InvalidOptionError(this.#of, `there is no status ${status}; there are ${statuses.join(', ')}`)
+  }
+
+  /**
+   * Whether a row of this status has yet to come to `from`: it may, by arrows and phases, and has not been there. Of a status
+   * that is not declared (misspelt, or newer than this program) nobody can say that it is past it.
+   */
   isBefore(status: string, from: string): boolean {
-    return this.#leadsTo(status, from) && !this.#leadsTo(from, status)
+    return !this.statuses.includes(status) || (this.#leadsTo(status, from) && !this.#leadsTo(from, status))
   }
 
   needPhases(): Phases {

@@ -24,25 +24,27 @@ where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 export const COMMIT = `-- row.commit
 update {table} set {status} = {done}{set} where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
-// As if never claimed.   $1 id  $2 token
+// As if never claimed. Whoever asked to be told later is not told again before that by way of resending.
+//   $1 id  $2 token  $3 told of again after, in ms
 export const RELEASE = `-- row.release
-update {table} set {status} = {ready}, {sent_at} = statement_timestamp()
+update {table} set {status} = {ready}, {sent_at} = statement_timestamp() + $3::float8 * interval '1 ms'
 where {id} = $1 and {claim_token} = $2 and {status} = {claimed}`
 
-// What is counted is counted here, on the row as it is, not on what somebody read before. No attempt left: no next time.
+// What is counted is counted here, on the row as it is, not on what somebody read before. No attempt left: no next time, and
+// whoever fails it is told so.
 //   $1 id  $2 error  $3 attempts at most  $4 first backoff in ms  $5 longest
 export const FAIL = `-- row.fail
 update {table} set {status} = {failed}, {last_error} = $2, {attempt_count} = {attempt_count} + 1,
   {retry_at} = case when {attempt_count} + 1 < $3::int then statement_timestamp()
     + least($5::float8, $4::float8 * 2 ^ least({attempt_count}, 60)) * (0.75 + 0.25 * random()) * interval '1 ms' end
-where {id} = $1 and {status} = {ready}`
+where {id} = $1 and {status} = {ready} returning {retry_at} is null`
 
 //   $1 … $5 as above  $6 token
 export const FAIL_CLAIM = `-- row.fail_claim
 update {table} set {status} = {failed}, {last_error} = $2, {attempt_count} = {attempt_count} + 1,
   {retry_at} = case when {attempt_count} + 1 < $3::int then statement_timestamp()
     + least($5::float8, $4::float8 * 2 ^ least({attempt_count}, 60)) * (0.75 + 0.25 * random()) * interval '1 ms' end
-where {id} = $1 and {claim_token} = $6 and {status} = {claimed}`
+where {id} = $1 and {claim_token} = $6 and {status} = {claimed} returning {retry_at} is null`
 
 //   $1 id
 export const FIND = `-- row.find
@@ -50,7 +52,7 @@ select {status}::text from {table} where {id} = $1`
 
 //   $1 id  $2 token
 export const FIND_CLAIM = `-- row.find_claim
-select {status}::text, coalesce({claim_token} = $2, false), {id}::text from {table} where {id} = $1`
+select {status}::text, coalesce({claim_token} = $2, false), {id}::text, {retry_at} is null from {table} where {id} = $1`
 
 // Holders that have not been heard of. The row is looked at again under its lock: a holder that has just renewed its claim
 // keeps it. A row that somebody is changing this moment is left for the next time.

@@ -4,57 +4,35 @@
  */
 import { randomUUID } from 'node:crypto'
 import { checkText } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
 import { effectKeyOf } from '../core/effect-key.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { describeError, safeText } from '../core/storable.ts'
 import type { Chore } from '../db/chore.ts'
-import { settlingConflicts } from '../db/conflict.ts'
-import { asPrinted, type Queryable, type Row } from '../db/lane.ts'
-import { isPool } from '../db/transaction.ts'
+import type { Queryable, Row } from '../db/lane.ts'
 import { type Arrows, Definition, type Phases, type Sendable, type StatusTableOptions } from './definition.ts'
-import { type FailOptions, notBefore } from './failure.ts'
+import { type FailOptions, lastError, notBefore } from './failure.ts'
+import type {
+  Claimed,
+  ClaimOutcome,
+  FailRecorded,
+  Instead,
+  Looked,
+  RowClaim,
+  TransitionOutcome,
+  Values,
+} from './outcomes.ts'
 import { type Recovery, recovery } from './recovery.ts'
 import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RELEASE, RENEW, TRANSITION } from './row.sql.ts'
+import { checkRowId, type RowId } from './row-id.ts'
+import { change, read } from './send.ts'
 import { whatItNeeds } from './what-it-needs.ts'
 import { type WorkClaim, type Worked, type WorkOptions, workOnRow } from './work.ts'
 
 const ROUNDS = 10
-const MAX_ERROR_CHARS = 8_192
-
-export type RowId = string | number | bigint
 
 /** As a value to set: the moment of the statement, by the database's clock. */
 export const databaseNow: unique symbol = Symbol('databaseNow')
-
-/**
- * applied: by this call. already handled: by another one, and the row has this status now. not ready: the row has a status
- * that comes before the one it is to leave. not found: not there, or not yet.
- */
-export type TransitionOutcome =
-  | { readonly outcome: 'applied' }
-  | { readonly outcome: 'already handled' | 'not ready'; readonly status: string }
-  | { readonly outcome: 'not found' }
-
-export type Looked = { readonly outcome: 'ready' } | Exclude<TransitionOutcome, { outcome: 'applied' }>
-
-/** lost: the row was taken back, and is somebody else's by now or will be. */
-export type ClaimOutcome =
-  | { readonly outcome: 'applied' }
-  | { readonly outcome: 'lost'; readonly status: string }
-  | { readonly outcome: 'not found' }
-
-/** What commit, fail and renew need to know. It can be stored and sent elsewhere. */
-export interface RowClaim {
-  readonly id: RowId
-  readonly token: string
-}
-
-export type Claimed =
-  | { readonly outcome: 'applied'; readonly claim: RowClaim }
-  | Exclude<TransitionOutcome, { outcome: 'applied' }>
-
-export type Values<Column extends string> = { readonly [C in Column]?: unknown }
 
 /** Declares a table of yours. Touches no database. */
 export function statusTable<
@@ -87,17 +65,23 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
       ...definition.arrow(from, to),
       set: list,
     }))
-    return this.#apply(db, id, from, statement, [checkId(id), ...values])
+    return this.#apply(db, id, from, statement, [checkRowId(id), ...values], applied)
+  }
+
+  /** Throws if there is no such arrow: for those who want to know before they begin. */
+  checkArrow<From extends keyof A & string>(from: From, to: A[From][number]): void {
+    this.#definition.checkArrow(from, to)
   }
 
   /** What the row is now; undefined: not there, or not yet. */
   async status(db: Queryable, id: RowId): Promise<string | undefined> {
-    const [row] = await read(db, this.#definition.statement('find', FIND), [checkId(id)])
+    const [row] = await read(db, this.#definition.statement('find', FIND), [checkRowId(id)])
     return row?.[0] ?? undefined
   }
 
   /** To look before work: what a transition would answer now, or that it is ready. Only the transition itself can tell later. */
   async look(db: Queryable, id: RowId, from: keyof A & string): Promise<Looked> {
+    this.#definition.checkStatus(from)
     const status = await this.status(db, id)
     if (status === undefined) return { outcome: 'not found' }
     return status === from ? { outcome: 'ready' } : this.#passedOver(status, from)
@@ -111,7 +95,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     checkOptions('claim', options, ['token'])
     const { ready, claimed } = this.#definition.needPhases()
     const { token = randomUUID() } = options
-    const values = [checkId(id), checkText('claim.token', token, 200), this.#definition.stuckAfterMs]
+    const values = [checkRowId(id), checkText('claim.token', token, 200), this.#definition.stuckAfterMs]
     for (let round = 1; ; round++) {
       const [row] = await read(db, this.#definition.statement('claim', CLAIM), values)
       if (row !== undefined) return { outcome: 'applied', claim: { id: row[0]!, token } }
@@ -128,50 +112,67 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     const { done } = this.#definition.needPhases()
     const { list, values } = this.#assignments(set, 3)
     const statement = this.#definition.statement(`commit${list}`, COMMIT, () => ({ set: list }))
-    return this.#end(db, claim, done, statement, [checkId(claim.id), claim.token, ...values])
+    return this.#end(db, claim, done, statement, [checkRowId(claim.id), claim.token, ...values], applied)
   }
 
   /**
    * The attempt has failed: the error is kept, the attempt counted, and recovery tries the row again after the backoff, while
-   * attempts last and `retry` is not false. With an id instead of a claim: a row that was never claimed, in work of one phase.
+   * attempts last and `retry` is not false; if not, it is `givenUp`. With an id instead of a claim: a row that was never
+   * claimed, in work of one phase.
    */
-  fail(db: Queryable, claim: RowClaim, error: unknown, options?: FailOptions): Promise<ClaimOutcome>
-  fail(db: Queryable, id: RowId, error: unknown, options?: FailOptions): Promise<TransitionOutcome>
+  fail(
+    db: Queryable,
+    claim: RowClaim,
+    error: unknown,
+    options?: FailOptions,
+  ): Promise<FailRecorded | Instead<ClaimOutcome>>
+  fail(
+    db: Queryable,
+    id: RowId,
+    error: unknown,
+    options?: FailOptions,
+  ): Promise<FailRecorded | Instead<TransitionOutcome>>
   async fail(
     db: Queryable,
     which: RowClaim | RowId,
     error: unknown,
     options: FailOptions = {},
-  ): Promise<ClaimOutcome | TransitionOutcome> {
+  ): Promise<FailRecorded | Instead<ClaimOutcome | TransitionOutcome>> {
     checkOptions('fail', options, ['retry', 'after'])
     const { ready, failed } = this.#definition.needPhases()
     const { maxAttempts } = this.#definition
     const backoff = options.after === undefined ? this.#definition.backoff : notBefore(options.after)
     const said = [lastError(error), options.retry === false ? 0 : maxAttempts, backoff.firstMs, backoff.maxMs]
     if (typeof which !== 'object') {
-      return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), [checkId(which), ...said])
+      const values = [checkRowId(which), ...said]
+      return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), values, failRecorded)
     }
     const statement = this.#definition.statement('fail_claim', FAIL_CLAIM)
-    return this.#end(db, which, failed, statement, [checkId(which.id), ...said, which.token])
+    return this.#end(db, which, failed, statement, [checkRowId(which.id), ...said, which.token], failRecorded)
   }
 
   /** Still at it: the claim's time begins anew. */
   async renew(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
     const { claimed } = this.#definition.needPhases()
-    const values = [checkId(claim.id), claim.token, this.#definition.stuckAfterMs]
-    return this.#end(db, claim, claimed, this.#definition.statement('renew', RENEW), values)
+    const values = [checkRowId(claim.id), claim.token, this.#definition.stuckAfterMs]
+    return this.#end(db, claim, claimed, this.#definition.statement('renew', RENEW), values, applied)
   }
 
-  /** Given back as if it had never been claimed, no attempt spent: for a process that has to go before its effect. */
-  async release(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
+  /**
+   * Given back as if it had never been claimed, no attempt spent: for a process that has to go before its effect. `after`:
+   * whoever brought the message brings it again then, so recovery does not resend the row before.
+   */
+  async release(db: Queryable, claim: RowClaim, options: { readonly after?: Duration } = {}): Promise<ClaimOutcome> {
+    checkOptions('release', options, ['after'])
     const { ready } = this.#definition.needPhases()
-    return this.#end(db, claim, ready, this.#definition.statement('release', RELEASE), [checkId(claim.id), claim.token])
+    const values = [checkRowId(claim.id), claim.token, durationMs('release.after', options.after ?? 0)]
+    return this.#end(db, claim, ready, this.#definition.statement('release', RELEASE), values, applied)
   }
 
   /**
    * Both phases around an effect: claims, runs it with no connection held, renews meanwhile, and commits the columns that it
-   * returns. What it throws is recorded as a failure; Fatal is not tried again, RetryAfter not before its time. `db` must be
-   * a pool: a transaction would be open all the while.
+   * returns. What it throws is recorded as a failure; Fatal and Cancel are not tried again, RetryAfter not before its time;
+   * Snooze gives the row back. `db` must be a pool: a transaction would be open all the while.
    */
   work(
     db: Queryable,
@@ -195,7 +196,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
    * in `effect`: `prod:charge`.
    */
   effectKey(row: { readonly id: RowId }, effect: string): string {
-    return effectKeyOf('row', this.#definition.table, String(checkId(row.id)), checkText('effect', effect, 200))
+    return effectKeyOf('row', this.#definition.table, String(checkRowId(row.id)), checkText('effect', effect, 200))
   }
 
   /** Takes back what is stuck and tries again what has failed: for a worker's `chores`, or a timer of your own. */
@@ -210,15 +211,17 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /** From a status that everyone can leave: who comes second is told what became of the row. */
-  async #apply(
+  async #apply<Applied extends { outcome: 'applied' }>(
     db: Queryable,
     id: RowId,
     from: string,
     update: Sendable,
     values: unknown[],
-  ): Promise<TransitionOutcome> {
+    answer: (row: Row) => Applied,
+  ): Promise<Applied | Instead<TransitionOutcome>> {
     for (let round = 1; ; round++) {
-      if (await change(db, update, values)) return { outcome: 'applied' }
+      const changed = await change(db, update, values)
+      if (changed !== undefined) return answer(changed)
       const [row] = await read(db, this.#definition.statement('find', FIND), [id])
       if (row === undefined) return { outcome: 'not found' }
       if (row[0] !== from) return this.#passedOver(row[0]!, from)
@@ -240,16 +243,26 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /** From a claim: nobody but its holder, once or again. */
-  async #end(db: Queryable, claim: RowClaim, to: string, update: Sendable, values: unknown[]): Promise<ClaimOutcome> {
-    if (await change(db, update, values)) return { outcome: 'applied' }
+  async #end<Applied extends { outcome: 'applied' }>(
+    db: Queryable,
+    claim: RowClaim,
+    to: string,
+    update: Sendable,
+    values: unknown[],
+    answer: (row: Row) => Applied,
+  ): Promise<Applied | Instead<ClaimOutcome>> {
+    const changed = await change(db, update, values)
+    if (changed !== undefined) return answer(changed)
     const found = await this.#findClaim(db, claim)
     if (found === undefined) return { outcome: 'not found' }
-    return found.isOurs && found.status === to ? { outcome: 'applied' } : { outcome: 'lost', status: found.status }
+    return found.isOurs && found.status === to ? answer(found.more) : { outcome: 'lost', status: found.status }
   }
 
   async #findClaim(db: Queryable, { id, token }: RowClaim) {
     const [row] = await read(db, this.#definition.statement('find_claim', FIND_CLAIM), [id, token])
-    return row === undefined ? undefined : { status: row[0]!, isOurs: row[1] === 't', id: row[2]! }
+    if (row === undefined) return undefined
+    const [status, isOurs, spelt, ...more] = row
+    return { status: status!, isOurs: isOurs === 't', id: spelt!, more }
   }
 
   /** `, "result" = $2, "completed_at" = statement_timestamp()`, and what stands for the parameters. */
@@ -267,27 +280,10 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 }
 
-/** Whether it changed the row. */
-async function change(db: Queryable, statement: Sendable, values: unknown[]): Promise<boolean> {
-  const query = { ...statement, values, rowMode: 'array' as const }
-  const { rowCount } = await settlingConflicts(isPool(db), () => db.query(query))
-  // A client that does not tell would make every answer a guess.
-  if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
-  return rowCount > 0
+function applied(): { outcome: 'applied' } {
+  return { outcome: 'applied' }
 }
 
-async function read(db: Queryable, statement: Sendable, values: unknown[]): Promise<readonly Row[]> {
-  const query = { ...statement, values, rowMode: 'array' as const, types: asPrinted }
-  return (await settlingConflicts(isPool(db), () => db.query(query))).rows as unknown as Row[]
-}
-
-function checkId(id: RowId): RowId {
-  if (typeof id === 'bigint' || (typeof id === 'string' && id !== '') || Number.isSafeInteger(id)) return id
-  throw new InvalidOptionError('id', 'it must be a string, a whole number or a bigint')
-}
-
-/** What can be thrown can be stored. */
-function lastError(error: unknown): string {
-  const { name, message } = describeError(error)
-  return safeText(`${name}: ${message}`, MAX_ERROR_CHARS)
+function failRecorded([givenUp]: Row): FailRecorded {
+  return { outcome: 'applied', givenUp: givenUp === 't' }
 }

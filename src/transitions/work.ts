@@ -2,24 +2,30 @@
 import { randomUUID } from 'node:crypto'
 import { backoffMs } from '../core/backoff.ts'
 import { DeadlineError, TimedOutError } from '../core/errors.ts'
+import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { type FailOptions, isFinal, retryOf } from './failure.ts'
-import type { ClaimOutcome, RowClaim, RowId, StatusTable, TransitionOutcome, Values } from './status-table.ts'
+import type { ClaimOutcome, RowClaim, TransitionOutcome, Values } from './outcomes.ts'
+import type { RowId } from './row-id.ts'
+import type { StatusTable } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
+/** Sooner than the message comes again, most often: it would find the row claimed, and be dropped. */
+const GIVE_BACK = { firstMs: 50, maxMs: 1_000 }
 
 /**
- * failed: the effect threw, and that is recorded. lost: it was too slow, and its row was taken back. released: it threw when
- * it was told to stop, and the row is as if it had never been claimed.
+ * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was taken back. released: it threw when
+ * it was told to stop, or threw Snooze, which says after how long it wants to be asked again; the row is as if it had never
+ * been claimed.
  */
 export type Worked =
   | TransitionOutcome
   | ClaimOutcome
-  | { readonly outcome: 'failed'; readonly error: unknown }
-  | { readonly outcome: 'released' }
+  | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp: boolean }
+  | { readonly outcome: 'released'; readonly delayMs?: number }
 
 export interface WorkOptions {
   /** Aborts the effect, too; what it throws then is nobody's fault, and spends no attempt. */
@@ -49,10 +55,15 @@ export async function workOnRow(
   const token = randomUUID()
   const sentAt = monotonicMs()
   // A few times: whoever brought the message will bring it again.
-  const claimed = await patiently(
-    (attempt, error) => isOutage(error) && attempt < CLAIM_ATTEMPTS,
-    () => table.claim(db, id, { token }),
-  )
+  let maybeClaimed = false
+  const isWorthIt = (attempt: number, error: unknown) => {
+    maybeClaimed ||= isOutage(error)
+    return isOutage(error) && attempt < CLAIM_ATTEMPTS
+  }
+  const claimed = await patiently(isWorthIt, () => table.claim(db, id, { token })).catch((error) => {
+    if (maybeClaimed) void giveBack(table, db, { id, token }, sentAt + lifeMs)
+    throw error
+  })
   if (claimed.outcome !== 'applied') return claimed
   const { claim } = claimed
   const keeper = new Keeper(sentAt, lifeMs, timeoutMs, () => table.renew(db, claim))
@@ -60,11 +71,12 @@ export async function workOnRow(
   const insist = <T>(record: () => Promise<T>) => patiently((_, error) => !isFinal(error) && !keeper.isOver, record)
   const failed = async (error: unknown, retry: FailOptions): Promise<Worked> => {
     const recorded = await insist(() => table.fail(db, claim, error, retry))
-    return recorded.outcome === 'applied' ? { outcome: 'failed', error } : recorded
+    return recorded.outcome === 'applied' ? { outcome: 'failed', error, givenUp: recorded.givenUp } : recorded
   }
-  const released = async (): Promise<Worked> => {
-    const given = await insist(() => table.release(db, claim))
-    return given.outcome === 'applied' ? { outcome: 'released' } : given
+  const released = async (error: unknown): Promise<Worked> => {
+    const later = error instanceof Snooze ? { delayMs: error.delayMs } : {}
+    const given = await insist(() => table.release(db, claim, { after: later.delayMs ?? 0 }))
+    return given.outcome === 'applied' ? { outcome: 'released', ...later } : given
   }
   const signal = stopping === undefined ? keeper.signal : AbortSignal.any([keeper.signal, stopping])
   try {
@@ -72,7 +84,8 @@ export async function workOnRow(
     try {
       set = await effect({ ...claim, signal, effectKey: (name) => table.effectKey(claim, name) })
     } catch (error) {
-      return stopping?.aborted ? await released() : await failed(error, retryOf(error))
+      const isNobodysFault = stopping?.aborted || error instanceof Snooze
+      return isNobodysFault ? await released(error) : await failed(error, retryOf(error))
     }
     try {
       return await insist(() => table.commit(db, claim, set ?? {}))
@@ -83,6 +96,26 @@ export async function workOnRow(
     }
   } finally {
     keeper.stop()
+  }
+}
+
+/**
+ * A claim of which nobody was told: it may have been carried out before the database was gone, and then the row would be
+ * nobody's for its whole life, and an attempt be counted for an effect that never began. So it is released, when that can be
+ * said; until then whoever comes finds it claimed. Nobody can lose a row by it: the token was made up for this one call, is
+ * random, was given to no effect and is never used again, so a claim with this token is this one. A claim that is carried
+ * out only after the answer to this, late on its way, is left to recovery, as everything was before.
+ */
+async function giveBack(table: StatusTable, db: Queryable, claim: RowClaim, until: number): Promise<void> {
+  for (let attempt = 1; monotonicMs() < until; attempt++) {
+    try {
+      await table.release(db, claim)
+      return
+    } catch (error) {
+      if (isFinal(error)) return // A pool that was ended, say. Recovery takes the row back.
+    }
+    // A process that has nothing else to do need not stay for this.
+    await new Promise<void>((resolve) => new Alarm(resolve).set(monotonicMs() + backoffMs(attempt, GIVE_BACK)))
   }
 }
 

@@ -91,10 +91,9 @@ export class Chores {
   async #run(chore: Chore): Promise<void> {
     const { name } = chore
     try {
-      const did = await chore.run(this.#pool, this.#stopping.signal)
-      this.#events.tell('chore', { name, did })
+      this.#events.choreDid(name, await chore.run(this.#pool, this.#stopping.signal))
     } catch (error) {
-      this.#events.problem(name, error)
+      this.#events.choreFailed(name, error)
     }
   }
 
@@ -103,7 +102,7 @@ export class Chores {
       if (monotonicMs() < running.stuckAt) continue
       running.stuckAt = Number.POSITIVE_INFINITY
       const { name } = this.#chores.get(duty)!
-      this.#events.problem(name, new TimedOutError(`The chore ${name}, which goes on,`, running.stuckAfterMs))
+      this.#events.choreFailed(name, new TimedOutError(`The chore ${name}, which goes on,`, running.stuckAfterMs))
     }
   }
 }

@@ -1,7 +1,6 @@
 import { EventEmitter } from 'node:events'
-import pg from 'pg'
 import type { Log, LogEntry } from '../core/log.ts'
-import { monotonicMs } from '../core/timer.ts'
+import { stoppingWords, Troubles } from '../core/trouble.ts'
 import type { JobId } from '../queue/job.ts'
 import type { BuryReason } from '../queue/outcome.ts'
 
@@ -47,16 +46,15 @@ export interface WorkerEvents {
   stopped: []
 }
 
-const SAME_AGAIN_MS = 30_000
-
 /** Tells listeners and the log. Neither can harm the worker: what they throw goes to the log, or nowhere. */
 export class Events {
   readonly emitter = new EventEmitter<WorkerEvents>({ captureRejections: true })
   readonly #log: Log
-  readonly #logged = new Map<string, { readonly message: string; readonly at: number }>()
+  readonly #troubles: Troubles
 
   constructor(log: Log) {
     this.#log = log
+    this.#troubles = new Troubles(log)
     // An async listener that rejects would otherwise end the process.
     Object.assign(this.emitter, {
       [EventEmitter.captureRejectionSymbol]: (error: unknown, name: string) => this.#listenerFailed(name, error),
@@ -88,17 +86,23 @@ export class Events {
   /** Told each time, logged when it is news. */
   problem(doing: string, error: unknown): void {
     this.tell('problem', { doing, error })
-    const message = `trouble with the database: ${doing}; trying again${whatItSaid(error)}`
-    const last = this.#logged.get(doing)
-    if (last?.message === message && monotonicMs() - last.at < SAME_AGAIN_MS) return
-    this.#logged.set(doing, { message, at: monotonicMs() })
-    this.log({ level: 'warn', message, error })
+    this.#troubles.withRequest(doing, `trouble with the database: ${doing}`, error)
   }
-}
 
-/** What a server says about itself may be shown; what it says about a statement may hold values. */
-function whatItSaid(error: unknown): string {
-  const { code = '', message } = error as { code?: string; message?: unknown }
-  const isAboutAStatement = error instanceof pg.DatabaseError && !/^(08|25|28|3D|53|55|57)/.test(code)
-  return isAboutAStatement || typeof message !== 'string' || message === '' ? '' : `: ${message.slice(0, 200)}`
+  choreDid(name: string, did: Readonly<Record<string, number>>): void {
+    this.tell('chore', { name, did })
+    this.#troubles.choreDid(name, did)
+  }
+
+  choreFailed(name: string, error: unknown): void {
+    this.tell('problem', { doing: name, error })
+    this.#troubles.withChore(name, error)
+  }
+
+  /** Tells it, and logs it where somebody may have to wait for handlers. */
+  stopping(label: string, handlers: number, graceMs: number, hearsSignals: boolean): void {
+    this.tell('stopping')
+    if (handlers === 0 || graceMs === 0) return
+    this.log({ level: 'warn', message: `worker ${label} is ${stoppingWords(handlers, graceMs, hearsSignals)}` })
+  }
 }

@@ -186,7 +186,8 @@ export class Worker {
   }
 
   async #stop(graceMs: number): Promise<void> {
-    this.#events.tell('stopping')
+    const { signals } = this.#settings
+    this.#events.stopping(this.identity.label, this.#slots.running, graceMs, signals.length > 0)
     this.#runner.close()
     const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener]
     const nothingNew = Promise.all(parts.map((part) => part?.stop()))

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import { test } from 'node:test'
 import pg from 'pg'
-import { DeadlineError } from '../../src/core/errors.ts'
-import { isOutage } from '../../src/db/outage.ts'
+import { DeadlineError, SchemaError } from '../../src/core/errors.ts'
+import { isOutage, refusesAll } from '../../src/db/outage.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
 
@@ -128,4 +128,45 @@ test('a refusal is no outage, nor is an error of anybody else', async () => {
   for (const other of [new Error('the connection terminated'), connectionLost, undefined, null, 'ECONNRESET', {}]) {
     assert.equal(isOutage(other), false)
   }
+})
+
+test('a password that was changed, a database or table that is not there, a missing right: the same for every row', async () => {
+  const url = new URL(db.url)
+  url.pathname = '/nowhere'
+  const nowhere = new pg.Pool({ connectionString: url.href })
+  const ended = new pg.Pool({ connectionString: db.url })
+  await ended.end()
+  for (const failure of [
+    () => nowhere.query('select 1'),
+    () => ended.query('select 1'),
+    () => db.pool.query('select * from nothing'),
+    () => db.pool.query('select no_such_column from leasehold.effect'),
+    () => db.pool.query('select no_such_function()'),
+  ]) {
+    const error = await failureOf(failure())
+    assert.ok(refusesAll(error), `${error.code} ${error.message}`)
+    assert.ok(!isOutage(error), `a worker is to hear of it: ${error.message}`)
+  }
+  await nowhere.end()
+  for (const code of ['28P01', '28000', '3F000', '42501', '08P01']) assert.ok(refusesAll(refused(code)), code)
+  assert.ok(refusesAll(new SchemaError('not migrated')))
+  for (const code of ['22P02', '23505', '40001', '42601', '57014', 'P0001', 'ENOENT']) {
+    assert.ok(!refusesAll(refused(code)), code)
+  }
+  assert.ok(!refusesAll('28P01'))
+})
+
+test('a policy that forbids one row is about that row', async () => {
+  await db.pool.query(`create role tenant; create table owned (id integer);
+    grant insert on owned to tenant; alter table owned enable row level security;
+    create policy ours on owned for insert with check (id = 1)`)
+  const client = await connected()
+  await client.query('set role tenant')
+  const error = await failureOf(client.query('insert into owned values (2)'))
+  assert.deepEqual([error.code, refusesAll(error)], ['42501', false])
+  const unread = await failureOf(client.query('select * from owned'))
+  assert.deepEqual([unread.code, refusesAll(unread)], ['42501', true])
+  await client.query('reset role')
+  await client.query('drop owned by tenant; drop role tenant')
+  await client.end()
 })

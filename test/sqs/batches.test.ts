@@ -19,6 +19,7 @@ function sending(answer: (request: number) => readonly Refusal[] | Error) {
     },
     isWanted: () => true,
     isMoreToCome: () => false,
+    onAnswered: () => {},
     onProblem: failed.open,
   })
   return { sent, batches, failed: failed.opened }

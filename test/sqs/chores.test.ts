@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { statusTable } from '../../src/index.ts'
 import { inTwoPhases, SqsPublisher } from '../../src/sqs/index.ts'
-import { createSummaries } from '../transitions/summaries.ts'
+import { createSummaries, letClaimsAge } from '../transitions/summaries.ts'
 import { gate, isEmpty, next, sqsScene } from './scene.ts'
 
 test('a row of which nobody was told: the recovery beside the consumer sends its message', async (t) => {
@@ -15,12 +15,7 @@ test('a row of which nobody was told: the recovery beside the consumer sends its
   const summaries = statusTable('summary', { columns: ['result'] })
   const busy = consumer<{ id: number }>({
     queueUrl: url,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => ({ result: 'done' }),
-    ),
+    handle: inTwoPhases(summaries, db.pool, { id: ({ body }) => body.id, effect: async () => ({ result: 'done' }) }),
     chores: [summaries.recovery({ publish: (ids) => publisher.publish(ids), every: '100ms' })],
     pool: db.pool,
   })
@@ -63,4 +58,22 @@ test('a chore that throws is a problem and done again, and one that is at it is 
   await started.opened
   await busy.stop()
   assert.deepEqual([doing, runs, wasTold], ['sweeping', 2, true])
+  assert.match(scene.log[0]!.message, /^SQS queue \S+: trouble with the chore "sweeping"$/)
+})
+
+test('rows that recovery gives up on are a warning: nobody tries them any more', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, queue, consumer } = scene
+  await createSummaries(db, 1)
+  const summaries = statusTable('summary', { columns: ['result'], maxAttempts: 1 })
+  await summaries.claim(db.pool, 1)
+  await letClaimsAge(db)
+  const busy = consumer({
+    queueUrl: await queue(),
+    handle: () => {},
+    chores: [summaries.recovery({ publish: async () => {}, every: '100ms' })],
+    pool: db.pool,
+  })
+  assert.equal((await next(busy, 'chore')).did.givenUp, 1)
+  assert.match(scene.log[0]!.message, /the chore "recovery of summary" gave up on a row, which nobody tries any more$/)
 })

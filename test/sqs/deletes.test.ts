@@ -5,7 +5,8 @@ import { messageSource } from '../../src/index.ts'
 import { inTwoPhases, oncePerMessage } from '../../src/sqs/index.ts'
 import { until } from '../support/worker.ts'
 import { createSummaries, summaries } from '../transitions/summaries.ts'
-import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
+import { message, STANDARD, scripted } from './scripted.ts'
 
 test('nothing is deleted before the commit: while it waits, the message stays', async (t) => {
   const scene = await sqsScene(t)
@@ -22,16 +23,14 @@ test('nothing is deleted before the commit: while it waits, the message stays', 
   const busy = consumer<{ id: number }>(
     {
       queueUrl: url,
-      handle: inTwoPhases(
-        summaries,
-        db.pool,
-        ({ body }) => body.id,
-        async () => {
+      handle: inTwoPhases(summaries, db.pool, {
+        id: ({ body }) => body.id,
+        effect: async () => {
           await keeper.query('begin; select from summary for update')
           locked.open()
           return { result: 'done' }
         },
-      ),
+      }),
     },
     client,
   )
@@ -171,4 +170,21 @@ test('no more is asked for than can be started', async (t) => {
   await handled
   assert.equal(inside, 40)
   await isEmpty(scene, url)
+})
+
+test('a delete that hangs keeps no other one from being sent', async (t) => {
+  let hanging: AbortSignal | undefined
+  const { start, did } = scripted([message('1'), message('2')], {
+    DeleteMessageBatch: ({ signal }, usual) => {
+      if (hanging !== undefined) return usual()
+      hanging = signal
+      return silence(signal)
+    },
+  })
+  const first = gate()
+  start(t, { queueUrl: STANDARD, handle: ({ id }) => (id === '2' ? first.opened : undefined) })
+  await until('the first one hangs', () => hanging !== undefined)
+  first.open()
+  await until('the second one is deleted', () => did.includes('delete 2'))
+  assert.equal(hanging!.aborted, false, 'the first one has not been given up yet')
 })

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LogEntry } from '../../src/index.ts'
+import { Events, ofQueue } from '../../src/sqs/events.ts'
+import type { HeldMessage } from '../../src/sqs/held.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
 import { until } from '../support/worker.ts'
 import { gate, isEmpty, next, silence, sqsScene, told } from './scene.ts'
@@ -11,7 +13,7 @@ const SECRET = 'the secret'
 const secret = (id: string, receiveCount = 1) => ({ ...message(id, undefined, receiveCount), Body: `"${SECRET}"` })
 
 /** One of each end. */
-function ends({ id }: { readonly id: string }): unknown {
+function ends({ id }: { readonly id: string }): object | undefined {
   switch (id) {
     case 'handled':
       return undefined
@@ -57,7 +59,7 @@ test('each message is told of when it comes and when it ends, and the log has a 
     [true, true],
   )
   assert.deepEqual(log.map(({ level, message }) => `${level} ${message.replace(/in \d+ s/, 'later')}`).toSorted(), [
-    'error message dead (delivery 1) can never be handled: mine',
+    'error message dead (delivery 1) can never be handled: mine; sent to q-dead',
     'info message already (delivery 1) was already handled',
     'info message asked (delivery 1) comes again later: asked',
     'info message handled (delivery 1) was handled',
@@ -90,6 +92,65 @@ test('without a log of ones own what goes well is not written', async (t) => {
   t.mock.restoreAll()
   const lines = written.filter((line) => line.includes('message '))
   assert.deepEqual([lines.length, lines[0]!.includes('failed, as its row says')], [1, true], lines.join())
+})
+
+test('trouble is told with its queue and its reason', async (t) => {
+  const written: string[] = []
+  t.mock.method(process.stderr, 'write', (text: string) => written.push(text) > 0)
+  const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:4566'), { code: 'ECONNREFUSED' })
+  let failures = 2
+  const { client } = scripted([message('handled')], {
+    ReceiveMessage: (_, usual) => {
+      if (failures-- > 0) throw refused
+      return usual()
+    },
+  })
+  const consumer = new SqsConsumer(client, { queueUrl: 'http://localhost/1/orders', signals: [], handle: ends })
+  const handled = next(consumer, 'handled')
+  void consumer.run()
+  await handled
+  await consumer.stop()
+  t.mock.restoreAll()
+  const trouble = 'trouble while receiving; trying again: connect ECONNREFUSED 127.0.0.1:4566 (Error ECONNREFUSED)'
+  assert.equal(written[0], `leasehold warn: SQS queue orders: ${trouble}\n`)
+})
+
+test('every entry of the log names the queue, and the lines that are about no message begin with it', async () => {
+  const log: LogEntry[] = []
+  const events = new Events(
+    ofQueue('orders', (entry) => log.push(entry)),
+    true,
+  )
+  events.problem('asking the database', new Error('Connection terminated unexpectedly'))
+  events.fine('asking the database')
+  events.problem('deleting', new Error('no'))
+  events.fine('deleting')
+  events.fine('receiving')
+  events.log('info', { id: 'm', receiveCount: 1 } as HeldMessage, 'was handled')
+  assert.deepEqual(
+    log.map(({ message }) => message),
+    [
+      'SQS queue orders: trouble while asking the database; trying again: Connection terminated unexpectedly',
+      'SQS queue orders: the database answers again after 1 s',
+      'SQS queue orders: trouble while deleting; trying again: no',
+      'SQS queue orders: deleting works again after 1 s',
+      'message m (delivery 1) was handled',
+    ],
+  )
+  assert.ok(log.every(({ queue }) => queue === 'orders'))
+})
+
+test('who stops a consumer whose handlers run is told how long that may take', () => {
+  const log: string[] = []
+  const events = new Events(({ level, message }) => log.push(`${level} ${message}`), false)
+  let told = 0
+  events.emitter.on('stopping', () => told++)
+  events.stopping(0, 25_000, true)
+  events.stopping(2, 0, true)
+  assert.deepEqual(log, [], 'there is nothing to wait for')
+  events.stopping(2, 25_000, true)
+  assert.deepEqual(log, ['warn stopping: 2 handlers have up to 25 s to end; a second signal aborts them now'])
+  assert.equal(told, 3)
 })
 
 test('held are those that wait, that are handled, and that are about to be deleted', async (t) => {
@@ -148,4 +209,20 @@ test('the time to delete a message is not the time of its handler', async (t) =>
   await told(consumer, 'extended', 5) // A third of a second each.
   mayDelete.open()
   assert.deepEqual([(await handled).deleted, consumer.counts().expired], [true, 0])
+})
+
+test('the id of a row is a word of a line, whatever a body calls an id', async (t) => {
+  const { start } = scripted([message('1')])
+  const log: LogEntry[] = []
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    log: (entry) => log.push(entry),
+    handle: (message) => {
+      message.rowId = 'id\nerror: a forged line '.repeat(40_000)
+      throw new Error('no')
+    },
+  })
+  const { rowId } = await next(consumer, 'returned')
+  assert.ok(rowId!.length <= 200 && !rowId!.includes('\n'), rowId)
+  assert.ok(log.every((entry) => entry.message.length < 300 && !entry.message.includes('\n')))
 })

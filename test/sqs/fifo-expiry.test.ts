@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { movableClock } from '../support/movable-clock.ts'
 import { inTime, until } from '../support/worker.ts'
-import { gate, next, told } from './scene.ts'
-import { message, refusing, scripted, settled } from './scripted.ts'
+import { gate, next, silence, told } from './scene.ts'
+import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
 const MESSAGES = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
 
@@ -106,4 +106,80 @@ test('those that expire while they wait free their places', async (t) => {
   // The place of the one that runs is not free.
   assert.deepEqual([all('ReceiveMessage')[1]!.asked.MaxNumberOfMessages, consumer.held], [9, 1])
   await inTime(consumer.stop({ grace: 0 }), 'it does not stop')
+})
+
+for (const onGroupFailure of ['stop', 'skip'] as const) {
+  test(`${onGroupFailure}: a message whose handler hangs comes again, and finds its group free`, async (t) => {
+    const expired = gate()
+    const again = { ...message('a1', 'a', 2), ReceiptHandle: 'a1 again' }
+    const deliveries = [async () => [message('a1', 'a')], () => expired.opened.then(() => [again, message('a2', 'a')])]
+    const { start, did } = scripted([], {
+      ReceiveMessage: async ({ signal }) => ({ Messages: await (deliveries.shift() ?? (() => silence(signal)))() }),
+    })
+    const consumer = start(t, {
+      onGroupFailure,
+      timeout: 100,
+      handle: ({ receiveCount, id }) => (receiveCount === 1 && id === 'a1' ? new Promise<void>(() => {}) : undefined),
+    })
+    const handled = told(consumer, 'handled', 2)
+    await next(consumer, 'expired')
+    expired.open()
+    assert.deepEqual(
+      (await handled).map(({ messageId, receiveCount }) => [messageId, receiveCount]),
+      [
+        ['a1', 2],
+        ['a2', 1],
+      ],
+    )
+    assert.deepEqual(did, ['delete a1 again', 'delete a2'])
+  })
+}
+
+test('skip: when the first one expires, those that wait behind it go on', async (t) => {
+  const { start } = scripted([message('a1', 'a'), message('a2', 'a')])
+  const consumer = start(t, {
+    onGroupFailure: 'skip',
+    timeout: 100,
+    handle: ({ id }) => (id === 'a1' ? new Promise<void>(() => {}) : undefined),
+  })
+  assert.equal((await next(consumer, 'handled')).messageId, 'a2')
+})
+
+test('a handler that hung and ends at last does not disturb those of its group that came after it', async (t) => {
+  const [expired, hung, follower] = [gate(), gate(), gate()]
+  const deliveries = [
+    async () => [message('a1', 'a')],
+    () => expired.opened.then(() => [message('a2', 'a'), message('a3', 'a')]),
+  ]
+  const { start, did } = scripted([], {
+    ReceiveMessage: async ({ signal }) => ({ Messages: await (deliveries.shift() ?? (() => silence(signal)))() }),
+  })
+  const consumer = start(t, {
+    timeout: 100,
+    handle: ({ id }) => (id === 'a1' ? hung.opened : id === 'a2' ? follower.opened : undefined),
+  })
+  await next(consumer, 'expired')
+  expired.open()
+  await until('both are held', () => consumer.held === 3)
+  hung.open()
+  await until('it has ended', () => consumer.held === 2)
+  await settled()
+  assert.deepEqual(did, [], 'a3 waits for a2, and was not handed back')
+  const handled = told(consumer, 'handled', 2)
+  follower.open()
+  await handled
+  assert.deepEqual(did, ['delete a2', 'delete a3'])
+})
+
+test('when every handler hangs, that is told', async (t) => {
+  const { start } = scripted([message('1'), message('2')])
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    concurrency: 2,
+    timeout: 100,
+    handle: () => new Promise<void>(() => {}),
+  })
+  const { doing, error } = await next(consumer, 'problem')
+  assert.equal(doing, 'handling')
+  assert.match(String(error), /Each of 2 handlers ignores its signal/)
 })

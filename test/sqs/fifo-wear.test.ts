@@ -1,12 +1,13 @@
 // A message that fails each time ends in the dead letters of SQS. Those behind it in its group do not go with it.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { Groups } from '../../src/sqs/groups.ts'
 import { SqsConsumer, type SqsConsumerOptions, type SqsMessage } from '../../src/sqs/index.ts'
 import { movableClock } from '../support/movable-clock.ts'
 import { until } from '../support/worker.ts'
 import { awsFifo } from './aws-fifo.ts'
 import { told } from './scene.ts'
-import { FIFO } from './scripted.ts'
+import { FIFO, message, scripted } from './scripted.ts'
 
 const MAX_RECEIVE_COUNT = 3
 
@@ -102,4 +103,20 @@ test('one that takes too long, each time', async (t) => {
   scene.consumer.on('expired', () => scene.queue.pass(1_000))
   await scene.all
   onlyTheFirstIsDead(scene)
+})
+
+test('a message that failed in a group of its own does not slow the queue down for the others', async (t) => {
+  const { start, all } = scripted([message('a', 'row-1')])
+  const consumer = start(t, { handle: () => Promise.reject(new Error('no')) })
+  await told(consumer, 'returned', 1)
+  await until('it asks again', () => all('ReceiveMessage').length === 2)
+  assert.equal(all('ReceiveMessage')[1]!.asked.MaxNumberOfMessages, 10)
+})
+
+test('skip: nothing is remembered of groups that failed', async (t) => {
+  const stop = t.mock.method(Groups.prototype, 'stop')
+  const { start } = scripted([message('a', 'row-1', 2), message('b', 'row-1')])
+  const consumer = start(t, { onGroupFailure: 'skip', handle: () => Promise.reject(new Error('no')) })
+  await told(consumer, 'returned', 2)
+  assert.equal(stop.mock.callCount(), 0)
 })

@@ -168,7 +168,7 @@ for (const [way, handleOf] of [
       return { result: 'done' }
     }
     const handle = handleOf
-      ? handleOf(summaries, db.pool, id, work)
+      ? handleOf(summaries, db.pool, { id, effect: work })
       : inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work })
     const standard = await queue()
     const carefree = consumer<{ id: number }>({ queueUrl: standard, handle })

@@ -49,6 +49,7 @@ test('small requests of several turns go together while more may come, and full 
     },
     isWanted: () => true,
     isMoreToCome: () => isMoreToCome,
+    onAnswered: () => {},
     onProblem: (error) => assert.fail(String(error)),
   })
   const ten = Array.from({ length: 10 }, (_, item) => batches.add(item))

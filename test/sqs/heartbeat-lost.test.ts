@@ -63,17 +63,15 @@ test('in two phases: the effect goes on and happens once, since whoever gets the
   const url = await queue()
   const late = gate()
   let wasAborted: boolean | undefined
-  const handle = inTwoPhases<{ id: number }, 'result' | 'completed_at'>(
-    summaries,
-    db.pool,
-    ({ body }) => body.id,
-    async (_, { signal }) => {
+  const handle = inTwoPhases<{ id: number }, 'result' | 'completed_at'>(summaries, db.pool, {
+    id: ({ body }) => body.id,
+    effect: async (_, { signal }) => {
       await callProvider(provider.url, 'summary')
       await late.opened
       wasAborted = signal.aborted
       return { result: 'done' }
     },
-  )
+  })
   const slow = consumer({ ...BRIEF, queueUrl: url, body, handle }, withoutHeartbeat(scene).client)
   const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
   await send(url, { id: 1 })

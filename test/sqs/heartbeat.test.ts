@@ -164,3 +164,70 @@ test('what a handler throws after its message was given up is in the log', async
   await until('it is logged', () => log.some(({ error }) => String(error) === 'Error: the real bug'))
   assert.equal(consumer.counts().returned, 0)
 })
+
+test('a handler that takes longer than its timeout is aborted then, however long the visibility is', async (t) => {
+  const { start } = scripted([message('1')])
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    visibility: '12h',
+    timeout: 100,
+    handle: () => new Promise<void>(() => {}),
+  })
+  assert.equal((await next(consumer, 'expired')).messageId, '1')
+})
+
+test('to extend hundreds at once makes Node warn of no leak', async (t) => {
+  const warnings: string[] = []
+  const onWarning = (warning: Error) => warnings.push(warning.message)
+  process.on('warning', onWarning)
+  t.after(() => process.off('warning', onWarning))
+  const [go, all] = [gate(), gate()]
+  let [given, asked] = [0, 0]
+  const { start } = scripted([], {
+    ReceiveMessage: ({ signal }) =>
+      given < 200 ? { Messages: Array.from({ length: 10 }, () => message(`m${given++}`)) } : silence(signal),
+    ChangeMessageVisibilityBatch: async (_, usual) => {
+      if (++asked === 16) all.open()
+      await go.opened
+      return usual()
+    },
+  })
+  const consumer = start(t, { queueUrl: STANDARD, concurrency: 200, visibility: '1s', handle: () => go.opened })
+  await inTime(all.opened, 'not sixteen side by side')
+  const handled = told(consumer, 'handled', 1)
+  go.open()
+  await handled
+  assert.deepEqual(warnings, [])
+})
+
+test('a message is not handed back while its extension is under way: carried out later, that would have the last word', async (t) => {
+  const [fail, answer] = [gate(), gate()]
+  const order: string[] = []
+  const { start } = scripted([message('1')], {
+    ChangeMessageVisibilityBatch: async ({ asked }, usual) => {
+      if (asked.Entries![0]!.VisibilityTimeout !== 3) {
+        order.push('handed back')
+        return usual()
+      }
+      fail.open()
+      await answer.opened
+      order.push('extended')
+      return usual()
+    },
+  })
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    visibility: '3s',
+    backoff: { first: '15m' },
+    handle: async () => {
+      await fail.opened
+      throw new Error('no')
+    },
+  })
+  const returned = next(consumer, 'returned')
+  await inTime(fail.opened, 'no extension')
+  await settled()
+  answer.open()
+  await returned
+  assert.deepEqual(order, ['extended', 'handed back'])
+})

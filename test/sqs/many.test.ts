@@ -25,16 +25,14 @@ test('a thousand slow handlers at once need no more than ten connections', async
   const busy = consumer<{ id: number }>({
     queueUrl: url,
     concurrency: MANY,
-    handle: inTwoPhases(
-      summaries,
-      pool,
-      ({ body }) => body.id,
-      async () => {
+    handle: inTwoPhases(summaries, pool, {
+      id: ({ body }) => body.id,
+      effect: async () => {
         if (++inside === MANY) all.open()
         await all.opened
         return { result: 'done' }
       },
-    ),
+    }),
   })
   await told(busy, 'handled', MANY)
   assert.equal(await count(db, `from summary where status = 'completed' and attempt_count = 0`), MANY)

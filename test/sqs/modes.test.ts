@@ -20,15 +20,13 @@ test('in two phases: ten deliveries, one effect, and duplicates are counted', as
   const busy = consumer({
     queueUrl: url,
     body,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => {
+    handle: inTwoPhases(summaries, db.pool, {
+      id: ({ body }) => body.id,
+      effect: async () => {
         const answer = await callProvider(provider.url, 'summary-1')
         return { result: JSON.stringify(answer) }
       },
-    ),
+    }),
   })
   const [[handled]] = await Promise.all([told(busy, 'handled', 1), told(busy, 'already_handled', 9)])
   assert.deepEqual([handled!.rowId, handled!.deleted, handled!.receiveCount], ['1', true, 1])
@@ -48,15 +46,13 @@ test('in two phases: what the effect throws is in the row, the message is gone, 
   const busy = consumer({
     queueUrl: url,
     body,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => {
+    handle: inTwoPhases(summaries, db.pool, {
+      id: ({ body }) => body.id,
+      effect: async () => {
         if (++attempts === 1) throw new Error('the model is tired')
         return { result: 'better' }
       },
-    ),
+    }),
   })
   const failed = next(busy, 'failed')
   await send(url, { id: 1 })
@@ -260,7 +256,8 @@ test('an answer that nobody knows deletes nothing', async (t) => {
   const url = await queue()
   const busy = consumer({
     queueUrl: url,
-    handle: ({ receiveCount }) => (receiveCount === 1 ? { outcome: 'aplied' } : { some: 'answer of a service' }),
+    handle: ({ receiveCount }) =>
+      receiveCount === 1 ? ({ outcome: 'aplied' } as never) : { some: 'answer of a service' },
   })
   const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
   await send(url, {})

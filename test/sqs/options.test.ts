@@ -12,15 +12,19 @@ test('options that cannot be used are refused at once, by name', () => {
   for (const [options, option] of [
     [{ visibilty: '30s' }, 'SqsConsumer.visibilty'],
     [{ queueUrl: 'q' }, 'SqsConsumer.queueUrl'],
+    [{ queueUrl: undefined }, 'SqsConsumer.queueUrl'],
+    [{ queueUrl: 'ftp://host/1/q' }, 'SqsConsumer.queueUrl'],
     [{ deadLetterQueueUrl: 'q' }, 'SqsConsumer.deadLetterQueueUrl'],
     [{ deadLetterQueueUrl: GOOD.queueUrl }, 'SqsConsumer.deadLetterQueueUrl'],
     [{ handle: undefined }, 'SqsConsumer.handle'],
     [{ body: 'json' }, 'SqsConsumer.body'],
     [{ concurrency: 0 }, 'SqsConsumer.concurrency'],
-    [{ visibility: '500ms' }, 'SqsConsumer.visibility in seconds'],
-    [{ visibility: '13h' }, 'SqsConsumer.visibility in seconds'],
-    [{ wait: '21s' }, 'SqsConsumer.wait in seconds'],
-    [{ wait: 0 }, 'SqsConsumer.wait in seconds'],
+    [{ visibility: '500ms' }, 'SqsConsumer.visibility'],
+    [{ visibility: '1500ms' }, 'SqsConsumer.visibility'],
+    [{ log: console }, 'SqsConsumer.log'],
+    [{ visibility: '13h' }, 'SqsConsumer.visibility'],
+    [{ wait: '21s' }, 'SqsConsumer.wait'],
+    [{ wait: 0 }, 'SqsConsumer.wait'],
     [{ timeout: 0 }, 'SqsConsumer.timeout'],
     [{ backoff: { first: '1ms' } }, 'SqsConsumer.backoff.first'],
     [{ backoff: { max: '13h' } }, 'SqsConsumer.backoff.max'],
@@ -34,8 +38,57 @@ test('options that cannot be used are refused at once, by name', () => {
     assert.throws(make, { code: 'INVALID_OPTION', option })
   }
   assert.throws(() => new SqsConsumer({} as SqsClient, GOOD), { code: 'INVALID_OPTION', option: 'client' })
-  assert.throws(() => intoQueues({} as never, { kinds: [], kindOf: 'type' }), { option: 'kinds' })
-  assert.throws(() => intoQueues({} as never, { kinds: [kind('a')], kindOff: 'type' } as never), /did you mean kindOf/)
+  assert.throws(() => intoQueues({ enqueue() {} } as never, { kinds: [], kindOf: 'type' }), { option: 'kinds' })
+  assert.throws(
+    () => intoQueues({ enqueue() {} } as never, { kinds: [kind('a')], kindOff: 'type' } as never),
+    /did you mean kindOf/,
+  )
+})
+
+/** What is said of one option. */
+function said(options: object): string {
+  try {
+    new SqsConsumer(client, { ...GOOD, ...options } as SqsConsumerOptions)
+    return ''
+  } catch (error) {
+    return (error as Error).message.replace(/^.*cannot be used: /, '')
+  }
+}
+
+test('a number that was meant to be seconds is told from one that is too small', () => {
+  const range = "it must be whole seconds, from '1s' to '43200s'"
+  assert.equal(said({ visibility: 30 }), `${range}; 30 is 30 milliseconds, for seconds write '30s'.`)
+  assert.equal(
+    said({ wait: 20 }),
+    "it must be whole seconds, from '1s' to '20s'; 20 is 20 milliseconds, for seconds write '20s'.",
+  )
+  assert.equal(said({ visibility: '1500ms' }), `${range}.`)
+  assert.equal(said({ visibility: '13h' }), `${range}.`)
+  for (const visibility of [30_000, '30s', '1m', '30000ms']) assert.equal(said({ visibility }), '')
+})
+
+test('of a queue its URL is wanted, and an ARN is called one', () => {
+  const such = ', such as https://sqs.eu-west-1.amazonaws.com/123456789012/orders.'
+  for (const option of ['queueUrl', 'deadLetterQueueUrl']) {
+    const arn = 'arn:aws:sqs:eu-west-1:123456789012:orders'
+    assert.equal(said({ [option]: arn }), `it is the queue's ARN; what is wanted is its URL${such}`)
+    assert.equal(said({ [option]: 'my-queue' }), `it must be the URL of a queue${such}`)
+    assert.equal(said({ [option]: 'http://localhost:4566/000000000000/orders' }), '')
+  }
+})
+
+test('options of sqs-consumer are known, and what they are called here', () => {
+  assert.match(said({ handleMessage: () => {} }), /^`handleMessage` of sqs-consumer is `handle` here, /)
+  assert.match(
+    said({ visibilityTimeout: 30 }),
+    /^`visibilityTimeout` of sqs-consumer is `visibility` here, such as '30s'/,
+  )
+  for (const name of ['batchSize', 'waitTimeSeconds', 'heartbeatInterval', 'sqs', 'shouldDeleteMessages']) {
+    assert.match(said({ [name]: 1 }), new RegExp(`^\`${name}\` of sqs-consumer is `))
+  }
+  // Whatever else nobody knows gets what it always got.
+  assert.match(said({ visibilty: '30s' }), /did you mean visibility\?$/)
+  assert.match(said({ constructor: 1 }), /^there is no such option/)
 })
 
 test('a consumer that was stopped before it ran ends at once, and a listener that throws harms nobody', async () => {
@@ -51,7 +104,7 @@ test('a consumer that was stopped before it ran ends at once, and a listener tha
   const running = busy.run()
   await busy.stop()
   await running
-  assert.deepEqual(logged, ['a listener of "stopping" threw'])
+  assert.deepEqual(logged, ['SQS queue q: a listener of "stopping" threw'])
 })
 
 test('nothing but leasehold/sqs needs the SDK', () => {

@@ -3,15 +3,21 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { z } from 'zod'
-import { Fatal, RetryAfter } from '../../src/index.ts'
+import { Cancel, Fatal, RetryAfter } from '../../src/index.ts'
+import { Endings } from '../../src/sqs/endings.ts'
 import { inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { callProvider } from '../support/provider.ts'
 import { until } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
 import { isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { message, STANDARD, scripted } from './scripted.ts'
 
 const body = z.object({ id: z.number() })
+
+const fails = () => {
+  throw new Error('no')
+}
 
 test('not JSON, too large, not of the schema, given up by its handler: a dead letter each, with its reason and all it had', async (t) => {
   const scene = await sqsScene(t)
@@ -103,7 +109,7 @@ for (const [way, handle] of [
       queueUrl: url,
       body,
       handle: handle
-        ? handle(summaries, db.pool, id, work as never)
+        ? handle(summaries, db.pool, { id, effect: work as never })
         : inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work: work as never }),
     })
     const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
@@ -170,14 +176,12 @@ test('a message reaches the dead letters of SQS when its row never comes, and no
   const busy = consumer({
     queueUrl: url,
     body,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => {
+    handle: inTwoPhases(summaries, db.pool, {
+      id: ({ body }) => body.id,
+      effect: async () => {
         throw new Error('no')
       },
-    ),
+    }),
   })
   const [returned, failed] = [told(busy, 'returned', 2), next(busy, 'failed')]
   await send(url, { id: 1 })
@@ -244,4 +248,48 @@ test('while the database is away messages come back, nothing is counted against 
   )
   assert.deepEqual(rows, [{ status: 'completed', most: 0, count: 20 }])
   await isEmpty(scene, url)
+})
+
+test('a handler that gives a message up without a reason has thrown: nothing is lost, and its group goes on', async (t) => {
+  const { start, did } = scripted([message('a1', 'a'), message('a2', 'a')])
+  const noReason = { outcome: 'dead' } as never
+  const consumer = start(t, { onGroupFailure: 'skip', handle: ({ id }) => (id === 'a1' ? noReason : undefined) })
+  const [returned, handled] = [next(consumer, 'returned'), next(consumer, 'handled')]
+  assert.deepEqual([(await returned).reason, (await handled).messageId], ['threw', 'a2'])
+  await until('nothing is held', () => consumer.held === 0)
+  assert.deepEqual(did, ['a1 in 1 s', 'delete a2'])
+})
+
+test('a mistake of ours in the end of a message neither ends the process nor stops its group', async (t) => {
+  t.mock.method(Endings.prototype, 'return', () => Promise.reject(new Error('a mistake')))
+  const { start } = scripted([message('a1', 'a'), message('a2', 'a')])
+  const consumer = start(t, { onGroupFailure: 'skip', handle: ({ id }) => (id === 'a1' ? fails() : undefined) })
+  const [problem, handled] = [next(consumer, 'problem'), next(consumer, 'handled')]
+  assert.deepEqual([(await problem).doing, (await handled).messageId], ['handling', 'a2'])
+  await until('nothing is held', () => consumer.held === 0)
+  t.mock.restoreAll()
+})
+
+test('Cancel, thrown by a function: the message is no longer wanted, and deleted', async (t) => {
+  const { start, did } = scripted([message('1')])
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    handle: () => {
+      throw new Cancel('withdrawn')
+    },
+  })
+  await next(consumer, 'handled')
+  assert.deepEqual(did, ['delete 1'])
+})
+
+test('what was released, and not because the consumer stops, comes again after its backoff or when it was asked to', async (t) => {
+  const { start, did } = scripted([message('1', undefined, 10), message('2', undefined, 10)])
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    handle: ({ id }) => ({ outcome: 'released', ...(id === '1' ? {} : { delayMs: 7_000 }) }),
+  })
+  await told(consumer, 'returned', 2)
+  const [first, second] = did.toSorted()
+  assert.match(first!, /^1 in \d{3} s$/)
+  assert.equal(second, '2 in 7 s')
 })

@@ -46,6 +46,18 @@ test('nothing to send is nothing sent, and an id that is given twice is sent onc
   assert.deepEqual(await drainIds(), ['a', 'b'])
 })
 
+test('ids may be numbers, large ones too; what is made of them is made of text', async (t) => {
+  const { publisher, drainIds } = await scene(t)
+  const seen: string[] = []
+  const body = (id: string) => {
+    seen.push(id)
+    return { id }
+  }
+  await publisher({ body }).publish([1, 2n ** 63n, '1', 'a'])
+  assert.deepEqual(seen, ['1', '9223372036854775808', 'a'])
+  assert.deepEqual(await drainIds(), ['1', '9223372036854775808', 'a'])
+})
+
 test('calls at the same time share requests, and no more requests are open than allowed', async (t) => {
   const { publisher, proxy, drainIds } = await scene(t)
   const { promise, open } = gate()
@@ -146,7 +158,7 @@ test('an entry of which the answer says nothing is sent again', async () => {
       return { Successful: Entries.slice(1).map(({ Id }) => ({ Id })) }
     },
   } as unknown as SQSClient
-  const publisher = new SqsPublisher(client, { queueUrl: 'rows', body: (id) => id, attempts: 3 })
+  const publisher = new SqsPublisher(client, { queueUrl: 'http://localhost/rows', body: (id) => id, attempts: 3 })
   const { unsent } = await notSent(publisher.publish(ids(4)))
   assert.deepEqual([sizes, unsent.map(({ id }) => id)], [[4, 1, 1], ['row-0']])
 })
@@ -233,11 +245,15 @@ test('mistakes are found when it is made or called, before anything is sent', as
     ['a group id that is none', () => publisher({ groupId: 'all' as never })],
     ['deduplication on a standard queue', () => publisher({ deduplicationId: (id) => id })],
     ['no queue', () => publisher({ queueUrl: '' })],
+    ['the name of a queue', () => publisher({ queueUrl: 'my-queue' })],
+    ['its ARN', () => publisher({ queueUrl: 'arn:aws:sqs:eu-central-1:1:my-queue' })],
     ['no attempts', () => publisher({ attempts: 0 })],
     ['no requests', () => publisher({ concurrency: 0 })],
     ['no time', () => publisher({ timeout: 0 })],
     ['no room', () => publisher({ maxBytes: 10 })],
-    ['numbers', () => publisher().publish([1] as never)],
+    ['half a number', () => publisher().publish([1.5])],
+    ['no id', () => publisher().publish([undefined] as never)],
+    ['a gap', () => publisher().publish(new Array(1))],
     ['one id', () => publisher().publish('abc' as never)],
     ['an empty id', () => publisher().publish(['a', ''])],
   ]

@@ -1,6 +1,7 @@
 // When messages are asked for, how many, and what happens when SQS does not give any.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { InvalidOptionError } from '../../src/index.ts'
 import { SqsConsumer } from '../../src/sqs/index.ts'
 import type { SqsQueue } from '../../src/sqs/queue.ts'
 import { Receiver } from '../../src/sqs/receiver.ts'
@@ -16,7 +17,12 @@ test('run() rejects when there is no such queue, and the consumer has stopped', 
   const queueUrl = (await sqs.createQueue('q')).replace(/q$/, 'other')
   const consumer = new SqsConsumer(sqs.client, { queueUrl, handle: () => {}, signals: [], log: () => {} })
   const stopped = next(consumer, 'stopped')
-  await assert.rejects(consumer.run(), /QueueDoesNotExist|does not exist/)
+  await assert.rejects(consumer.run(), (error: Error) => {
+    assert.ok(error instanceof InvalidOptionError && error.message.includes(queueUrl), error.message)
+    assert.match(error.message, /QueueDoesNotExist|does not exist/)
+    return true
+  })
+  assert.equal(consumer.counts().problem, 0, 'it is not tried again, so nobody is told that it is')
   await Promise.all([stopped, consumer.stop()])
 })
 
@@ -81,6 +87,7 @@ for (const trouble of ['SQS', 'the database'] as const) {
         problems++
         receiver.databaseIs(false)
       },
+      onAnswered: () => {},
       onProblem: () => {
         problems++
       },

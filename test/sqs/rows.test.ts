@@ -13,12 +13,12 @@ interface Body {
 
 const body = z.object({ id: z.number() })
 const id = ({ body }: { readonly body: Body }) => body.id
-type Work = (message: { readonly body: Body }) => Promise<{ result: string } | undefined>
+type Work = (message: { readonly body: Body }) => Promise<{ result: string } | null | undefined>
 
 /** The same work, in one phase or two. */
 function ways({ db }: SqsScene, work: Work): readonly (readonly [way: string, handle: AnsweringHandle<Body>])[] {
   return [
-    ['in two phases', inTwoPhases(summaries, db.pool, id, work)],
+    ['in two phases', inTwoPhases(summaries, db.pool, { id, effect: work })],
     ['in one update', inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work })],
   ]
 }
@@ -79,7 +79,7 @@ for (const way of ['in one update', 'in two phases'] as const) {
     const isOne = way === 'in one update'
     const handle: AnsweringHandle<Body> = isOne
       ? inOneUpdate(orders, db.pool, { id, from: 'paid', to: 'shipped', work })
-      : inTwoPhases(orders, db.pool, id, work)
+      : inTwoPhases(orders, db.pool, { id, effect: work })
     const busy = consumer({ queueUrl: url, body, handle })
     const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
     await send(url, { id: 1 })
@@ -91,26 +91,72 @@ for (const way of ['in one update', 'in two phases'] as const) {
   })
 }
 
-test('a result that can never be stored is recorded: the work is not done again', async (t) => {
+test('a row whose status nobody declared is left alone, and its message comes again', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
-  await createSummaries(db, 2)
-  await db.pool.query('alter table summary alter result type varchar(5)')
-  let worked = 0
-  const work = async () => {
-    worked++
-    return { result: 'much too long' }
-  }
-  for (const [index, [, handle]] of ways(scene, work).entries()) {
+  await db.pool.query(`create table summary (id integer primary key, status text not null, result text,
+    claim_token uuid, claim_expires_at timestamptz, retry_at timestamptz); insert into summary values (1, 'PENDING')`)
+  for (const [way, handle] of ways(scene, () => assert.fail('it may not be ready'))) {
     const url = await queue()
     const busy = consumer({ queueUrl: url, body, handle })
-    const failed = next(busy, 'failed')
-    await send(url, { id: index + 1 })
-    assert.equal((await failed).deleted, true)
-    const { status, retry_at, attempt_count, last_error } = await summary(db, index + 1)
-    assert.deepEqual([status, retry_at, attempt_count, worked], ['error', null, 1, index + 1])
-    assert.match(last_error!, /too long/)
-    await isEmpty(scene, url)
+    const ended = Promise.race([
+      next(busy, 'returned').then(({ reason }) => reason),
+      next(busy, 'already_handled').then(() => 'deleted'),
+    ])
+    await send(url, { id: 1 })
+    assert.equal(await ended, 'row_not_ready', way)
+  }
+})
+
+for (const [what, sql, says] of [
+  ['it is too long', 'alter table summary alter result type varchar(5)', /too long/],
+  [
+    'a trigger raises',
+    `create function no() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+     create trigger no before update on summary for each row when (new.result <> '') execute function no()`,
+    /never/,
+  ],
+] as const)
+  test(`a result that can never be stored (${what}) is recorded: the work is not done again`, async (t) => {
+    const scene = await sqsScene(t)
+    const { db, queue, send, consumer } = scene
+    await createSummaries(db, 2)
+    await db.pool.query(sql)
+    let worked = 0
+    const work = async () => {
+      worked++
+      return { result: 'much too long' }
+    }
+    for (const [index, [, handle]] of ways(scene, work).entries()) {
+      const url = await queue()
+      const busy = consumer({ queueUrl: url, body, handle })
+      const failed = next(busy, 'failed')
+      await send(url, { id: index + 1 })
+      assert.equal((await failed).deleted, true)
+      const { status, retry_at, attempt_count, last_error } = await summary(db, index + 1)
+      assert.deepEqual([status, retry_at, attempt_count, worked], ['error', null, 1, index + 1])
+      assert.match(last_error!, says)
+      await isEmpty(scene, url)
+    }
+  })
+
+test('work that returns null, or nothing, has set nothing', async (t) => {
+  const scene = await sqsScene(t)
+  const { db, queue, send, consumer } = scene
+  await createSummaries(db, 4)
+  const work: Work = async ({ body }) => (body.id % 2 === 0 ? null : undefined)
+  for (const [index, [way, handle]] of ways(scene, work).entries()) {
+    const url = await queue()
+    const busy = consumer({ queueUrl: url, body, handle })
+    for (const id of [index * 2 + 1, index * 2 + 2]) {
+      const ended = Promise.race([
+        next(busy, 'handled').then(() => 'handled'),
+        next(busy, 'failed').then(() => 'failed'),
+      ])
+      await send(url, { id })
+      assert.equal(await ended, 'handled', way)
+      assert.deepEqual([(await summary(db, id)).status, (await summary(db, id)).result], ['completed', null])
+    }
   }
 })
 

@@ -5,7 +5,7 @@ import { StoppingError } from '../../src/index.ts'
 import { inTwoPhases } from '../../src/sqs/index.ts'
 import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
 import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
-import { message, STANDARD, scripted } from './scripted.ts'
+import { message, refusal, STANDARD, scripted, settled } from './scripted.ts'
 
 test('handlers that end within the grace period are handled, and nothing is received any more', async (t) => {
   const scene = await sqsScene(t)
@@ -159,7 +159,7 @@ test('a handler that does not heed its signal loses its message, and cannot dele
   const [started, late] = [gate(), gate()]
   const handle = () => {
     started.open()
-    return late.opened
+    return late.opened.then(() => ({ outcome: 'applied' as const }))
   }
   const busy = consumer({ queueUrl: url, concurrency: 1, handle }, client)
   const messageId = await send(url, {})
@@ -181,15 +181,13 @@ test('in two phases an effect that is told to stop gives its row back, and no at
   const started = gate()
   const busy = consumer<{ id: number }>({
     queueUrl: url,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      (_, { signal }) => {
+    handle: inTwoPhases(summaries, db.pool, {
+      id: ({ body }) => body.id,
+      effect: (_, { signal }) => {
         started.open()
         return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
       },
-    ),
+    }),
   })
   await send(url, { id: 1 })
   await started.opened
@@ -200,13 +198,43 @@ test('in two phases an effect that is told to stop gives its row back, and no at
   assert.deepEqual([status, attempt_count], ['pending', 0])
   const other = consumer<{ id: number }>({
     queueUrl: url,
-    handle: inTwoPhases(
-      summaries,
-      db.pool,
-      ({ body }) => body.id,
-      async () => ({ result: 'done' }),
-    ),
+    handle: inTwoPhases(summaries, db.pool, { id: ({ body }) => body.id, effect: async () => ({ result: 'done' }) }),
   })
   assert.equal((await next(other, 'handled')).receiveCount, 2)
   await isEmpty(scene, url)
 })
+
+test('a function that returns nothing when it is told to stop has not handled its message', async (t) => {
+  const { start, did } = scripted([message('1')])
+  const started = gate()
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    handle: ({ signal }) => {
+      started.open()
+      return new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+    },
+  })
+  await started.opened
+  await consumer.stop({ grace: 0 })
+  assert.deepEqual(did, ['1 in 0 s'])
+})
+
+for (const [what, error, times] of [
+  ['no answer', Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }), 1],
+  ['an answer that it is too busy', refusal('ThrottlingException'), 2],
+  ['the same in other words', refusal('RequestThrottled', 503), 2],
+] as const) {
+  test(`what was made visible, and had ${what}: asked for again only if nobody else can have it`, async (t) => {
+    let asked = 0
+    const { start, all } = scripted([message('1')], {
+      ChangeMessageVisibilityBatch: (_, usual) => {
+        if (++asked > 1) return usual()
+        throw error
+      },
+    })
+    const consumer = start(t, { queueUrl: STANDARD, handle: () => ({ outcome: 'again', after: 0 }) })
+    assert.equal((await next(consumer, 'returned')).told, times === 2)
+    await settled()
+    assert.equal(all('ChangeMessageVisibilityBatch').length, times)
+  })
+}

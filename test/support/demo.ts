@@ -60,7 +60,7 @@ export class Demo {
 
   /** The numbers of a line of the verdict, and its mark. */
   verdict(what: string): unknown[] {
-    const line = this.output.split('\n').find((text) => text.trim().startsWith(what) && /[✓✗]$/.test(text))
+    const line = this.output.split('\n').find((text) => text.trim().startsWith(what) && /[✓✗–]$/.test(text))
     assert.ok(line, `no line "${what}" in:\n${this.output}`)
     const [found, expected, mark] = line.trim().slice(what.length).trim().split(/\s+/)
     return [Number(found), Number(expected), mark]

@@ -15,7 +15,8 @@ const oddly = statusTable('orders', { arrows: { constructor: ['toString'], toStr
 
 test('a row that may yet come to the status is not ready; one past it, beside it or in a circle with it is already handled', async (t) => {
   const { pool } = await freshDatabase(t)
-  await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz);
+  await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz,
+    retry_at timestamptz);
     insert into orders values (1)`)
   const is = (status: string) => pool.query('update orders set status = $1', [status])
   for (const [outcome, statuses] of [
@@ -55,4 +56,30 @@ test('a status may have the name of what every object has', async (t) => {
   const expected = { outcome: NOT_READY, status: 'constructor' }
   assert.deepEqual(await oddly.transition(pool, 1, 'pending', 'done'), expected)
   assert.deepEqual(await oddly.transition(pool, 1, 'constructor', 'toString'), { outcome: 'applied' })
+})
+
+test('a status that is not declared is not ready: nobody can say that it is past', async (t) => {
+  const { pool } = await freshDatabase(t)
+  await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz,
+    retry_at timestamptz);
+    insert into orders values (1)`)
+  const effect = () => assert.fail('it is not ours')
+  for (const status of ['PENDING', 'new', '', 'toString']) {
+    await pool.query('update orders set status = $1', [status])
+    const expected = { outcome: NOT_READY, status }
+    assert.deepEqual(await orders.transition(pool, 1, 'paid', 'shipped'), expected)
+    assert.deepEqual(await orders.look(pool, 1, 'paid'), expected)
+    assert.deepEqual(await orders.claim(pool, 1), expected)
+    assert.deepEqual(await orders.work(pool, 1, effect), expected)
+  }
+  // Those of phases are declared, if only by default; a table without phases does not know them.
+  for (const [status, outcome] of [
+    ['processing', HANDLED],
+    ['error', HANDLED],
+    ['completed', HANDLED],
+  ] as const) {
+    await pool.query('update orders set status = $1', [status])
+    assert.deepEqual(await orders.claim(pool, 1), { outcome, status })
+    assert.deepEqual(await doors.look(pool, 1, 'open'), { outcome: NOT_READY, status })
+  }
 })

@@ -72,7 +72,7 @@ test('a failed row is tried again when its backoff is over, until its attempts a
     const full = 30 * 2 ** index
     assert.ok(wait > full * 0.75 && wait < full + 25, `${wait} s after failure ${index + 1}`)
   }
-  assert.deepEqual(await summaries.fail(db.pool, 1, new Error('the last')), { outcome: 'applied' })
+  assert.deepEqual(await summaries.fail(db.pool, 1, new Error('the last')), { outcome: 'applied', givenUp: true })
   const row = await summary(db, 1)
   assert.deepEqual([row.status, row.attempt_count, row.retry_at, row.last_error], ['error', 5, null, 'Error: the last'])
   assert.deepEqual(await recovery.run(db.pool), NOTHING)

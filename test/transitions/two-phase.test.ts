@@ -83,7 +83,10 @@ test('what was asked before with the same token is answered as before, and count
 
   const failing = await claimed(db, 2, token)
   for (const _ of ['first', 'again']) {
-    assert.deepEqual(await summaries.fail(db.pool, failing, new Error('no\0pe')), { outcome: 'applied' })
+    assert.deepEqual(await summaries.fail(db.pool, failing, new Error('no\0pe')), {
+      outcome: 'applied',
+      givenUp: false,
+    })
   }
   const row = await summary(db, 2)
   assert.deepEqual([row.status, row.attempt_count, row.last_error], ['error', 1, 'Error: no\ufffdpe'])
@@ -109,7 +112,7 @@ test('work() records what the effect returns, what it throws, and what cannot be
   const thrown = await summaries.work(db.pool, 2, () => {
     throw error
   })
-  assert.deepEqual(thrown, { outcome: 'failed', error })
+  assert.deepEqual(thrown, { outcome: 'failed', error, givenUp: false })
   const unknownColumn = { results: 'x' } as never
   assert.equal((await summaries.work(db.pool, 3, async () => unknownColumn)).outcome, 'failed')
   assert.equal((await summaries.work(db.pool, 4, async () => ({ result: 'a\0b' }))).outcome, 'failed')

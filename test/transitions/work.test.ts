@@ -1,6 +1,9 @@
 // What work() does with an effect that has happened, when all else goes wrong around it.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { Fatal, type Queryable, statusTable } from '../../src/index.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
@@ -52,12 +55,19 @@ test('a commit that is refused for a while is sent until it is accepted: the eff
 })
 
 test('what can never be stored is not done again: the row waits for a person', async (t) => {
-  const db = await withRows(t, 4)
-  await db.pool.query(`alter table summary add constraint short check (length(result) < 10)`)
+  const db = await withRows(t, 6)
+  await db.pool.query(`alter table summary add constraint short check (length(result) < 10 or id > 4);
+    create index on summary (result);
+    create function no() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
+    create trigger no before update on summary for each row when (new.result = 'forbidden') execute function no()`)
+  // Nothing that could be compressed into a page.
+  const random = Array.from({ length: 3_000 }, () => randomUUID()).join('')
   const bad: Record<number, never> = {
     1: { results: 'no such column' } as never,
     2: { result: 'a\0b' } as never,
     3: { result: 'longer than the constraint allows' } as never,
+    5: { result: random } as never,
+    6: { result: 'forbidden' } as never,
   }
   for (const [id, set] of Object.entries(bad)) {
     const worked = await summaries.work(db.pool, Number(id), async () => set)
@@ -71,14 +81,38 @@ test('what can never be stored is not done again: the row waits for a person', a
 
 test('an effect that throws Fatal is not tried again, any other error is', async (t) => {
   const db = await withRows(t, 2)
-  for (const [id, error] of [
-    [1, new Fatal('never')],
-    [2, new Error('later')],
+  for (const [id, error, givenUp] of [
+    [1, new Fatal('never'), true],
+    [2, new Error('later'), false],
   ] as const) {
-    assert.deepEqual(await summaries.work(db.pool, id, () => Promise.reject(error)), { outcome: 'failed', error })
+    const worked = await summaries.work(db.pool, id, () => Promise.reject(error))
+    assert.deepEqual(worked, { outcome: 'failed', error, givenUp })
   }
   assert.equal((await summary(db, 1)).retry_at, null)
   assert.ok((await summary(db, 2)).retry_at! > new Date())
+})
+
+test('whoever fails a row is told whether it is given up: with the last attempt, on demand, and when the reply was lost', async (t) => {
+  const db = await withRows(t, 3)
+  const patient = statusTable('summary', { maxAttempts: 2 })
+  const fails = async (id: number, options: { retry?: boolean } = {}) => {
+    await db.pool.query(`update summary set status = 'pending' where id = $1`, [id])
+    const claimed = await patient.claim(db.pool, id)
+    assert.ok(claimed.outcome === 'applied')
+    const ask = () => patient.fail(db.pool, claimed.claim, new Error('no'), options)
+    const [first, again] = [await ask(), await ask()]
+    assert.deepEqual(first, again)
+    return first
+  }
+  assert.deepEqual(await fails(1), { outcome: 'applied', givenUp: false })
+  assert.deepEqual(await fails(1), { outcome: 'applied', givenUp: true })
+  assert.deepEqual(await fails(2, { retry: false }), { outcome: 'applied', givenUp: true })
+  const unclaimed = () => patient.fail(db.pool, 3, new Error('no'))
+  assert.deepEqual(await unclaimed(), { outcome: 'applied', givenUp: false })
+  await db.pool.query(`update summary set status = 'pending' where id = 3`)
+  assert.deepEqual(await unclaimed(), { outcome: 'applied', givenUp: true })
+  // Without a claim nobody knows whose failure it was.
+  assert.deepEqual(await unclaimed(), { outcome: 'already handled', status: 'error' })
 })
 
 test('a failure may say how long to wait, however short the backoff, claimed or not', async (t) => {
@@ -181,4 +215,68 @@ test('two phases with an enum and a uuid: the key of an effect does not depend o
     outcome: 'already handled',
     status: 'paid',
   })
+})
+
+/** A database that carries out the first claim, loses its reply, and is away until it is let back. */
+function losingTheClaim(pool: pg.Pool): {
+  readonly db: Queryable
+  readonly comeBack: () => void
+  readonly asked: string[]
+} {
+  const asked: string[] = []
+  let isAway = false
+  const away = () => Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
+  const query = async (config: pg.QueryArrayConfig) => {
+    asked.push(/^-- (\S+)/.exec(config.text)![1]!)
+    if (isAway) throw away()
+    const answer = await pool.query(config)
+    if (asked.length > 1) return answer
+    isAway = true
+    throw away()
+  }
+  const comeBack = () => {
+    isAway = false
+  }
+  return { db: { query } as Queryable, comeBack, asked }
+}
+
+test('a claim whose reply was lost, and then the database, is given back when that is there again', async (t) => {
+  const db = await withRows(t, 1)
+  const { db: flaky, comeBack, asked } = losingTheClaim(db.pool)
+  const working = summaries.work(flaky, 1, async () => assert.fail('it was never told of its claim'))
+  await assert.rejects(working, { code: 'ECONNREFUSED' })
+  assert.equal((await summary(db, 1)).status, 'processing')
+  await until('it tries to give it back', () => asked.filter((name) => name === 'row.release').length > 1)
+  comeBack()
+  await until('it is given back', async () => (await summary(db, 1)).status === 'pending')
+  const { attempt_count, last_error } = await summary(db, 1)
+  assert.deepEqual([attempt_count, last_error], [0, null])
+  const before = asked.length
+  assert.deepEqual(await summaries.work(db.pool, 1, async () => ({ result: 'done' })), { outcome: 'applied' })
+  assert.equal(asked.length, before, 'and that is the end of it')
+})
+
+test('what is given back late is not taken from whoever has the row by then', async (t) => {
+  const db = await withRows(t, 1)
+  const { db: flaky, comeBack, asked } = losingTheClaim(db.pool)
+  await assert.rejects(summaries.work(flaky, 1, async () => assert.fail('never')))
+  await letClaimsAge(db)
+  await summaries.recovery().run(db.pool)
+  const worked = await summaries.work(db.pool, 1, async () => {
+    comeBack()
+    const before = asked.length
+    await until('it has been answered', () => asked.length > before + 1)
+    return { result: 'ours' }
+  })
+  assert.deepEqual(worked, { outcome: 'applied' })
+})
+
+test('a process does not stay for a claim that it cannot give back', async () => {
+  const program = `
+    import { statusTable } from ${JSON.stringify(new URL('../../src/index.ts', import.meta.url).href)}
+    const query = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
+    await statusTable('summary').work({ query }, 1, async () => ({})).catch(({ code }) => console.log(code))`
+  const args = ['--import', 'tsx', '--input-type=module', '-e', program]
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 40_000 })
+  assert.equal(stdout.trim(), 'ECONNREFUSED')
 })

@@ -116,3 +116,25 @@ test('drain and runOnce refuse chores, since they would not do them', async (t) 
   assert.equal(await codeOf(() => lh.runOnce(idle, { chores: [ticks] })), 'INVALID_OPTION')
   assert.equal((await lh.drain(idle, { chores: [] })).completed, 0)
 })
+
+test('a chore that gives up on rows is a warning, and one that fails is named, but its author not quoted', async (t) => {
+  const { worker, log } = await scene(t)
+  let runs = 0
+  const chore: Chore = {
+    name: 'recovery of doc',
+    every: '100ms',
+    run: async () => {
+      if (++runs === 1) throw new Error('jane@example.com')
+      return { givenUp: 2 }
+    },
+  }
+  await next(worker(idle, { chores: [chore] }), 'chore')
+  assert.deepEqual(
+    log.filter(({ level }) => level === 'warn').map(({ message }) => message.replace(/\d+ s$/, 'a while')),
+    [
+      'trouble with the chore "recovery of doc"',
+      'the chore "recovery of doc" works again after a while',
+      'the chore "recovery of doc" gave up on 2 rows, which nobody tries any more',
+    ],
+  )
+})

@@ -1,9 +1,10 @@
 // The mistakes that people make, and what they are told.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { test } from 'node:test'
 import pg from 'pg'
 import { type ConnectionOptions, handle, kind, Leasehold, withTransaction } from '../../src/index.ts'
-import { inTime, next, scene, until } from '../support/worker.ts'
+import { doing, inTime, next, scene, until } from '../support/worker.ts'
 
 const task = kind<number>('task')
 
@@ -99,4 +100,19 @@ test('calls that cannot mean anything are refused by name', async (t) => {
   await assert.rejects(lh.enqueue(task, 1, { at: bad('2030-01-01') }), refused('at'))
   await assert.rejects(lh.enqueue(task, 1, { tx: bad(db.pool) }), refused('tx'))
   await assert.rejects(lh.get('abc'), refused('jobId'))
+})
+
+test('who stops a worker whose handlers run is told how long that may take', async (t) => {
+  const { busy, add, log } = await doing(t, ({ signal }) => once(signal, 'abort'), { worker: { label: 'here' } })
+  const started = next(busy, 'started')
+  await add()
+  await started
+  const stopped = busy.stop({ grace: '2h' })
+  await until('it is said', () => log.some(({ message }) => message.includes('stopping')))
+  await busy.stop({ grace: 0 })
+  await stopped
+  assert.equal(
+    log.find(({ level }) => level === 'warn')?.message,
+    'worker here is stopping: 1 handler has up to 7200 s to end',
+  )
 })

@@ -60,7 +60,10 @@ test('an input that does not fit is logged without what it held', async (t) => {
   const dead = next(worker([handle(strict, () => {})], {}, loud), 'dead_letter')
   await loud.enqueue(kind('strict'), { password: SECRET, [SECRET]: 7 })
   await dead
-  holdsNoSecret(written, /is a dead letter: invalid_input; see its last_error \(InvalidInputError INVALID_INPUT\)/)
+  holdsNoSecret(
+    written,
+    /is a dead letter: invalid_input; see its last_error: it does not fit at password \(InvalidInputError INVALID_INPUT\)/,
+  )
   await assert.rejects(loud.enqueue(strict, { password: SECRET } as never), (error: Error) => {
     assert.ok(!error.message.includes(SECRET), error.message)
     return true

@@ -49,7 +49,7 @@ function inside(way: Way, { pool, leasehold, provider, keyed, at }: Surroundings
   }
   switch (way) {
     case 'two phases':
-      return inTwoPhases(summaries, pool, id, effect)
+      return inTwoPhases(summaries, pool, { id, effect })
     case 'one update':
       return inOneUpdate(summaries, pool, { id, from: 'pending', to: 'completed', work: effect })
     case 'once per message':

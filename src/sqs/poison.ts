@@ -1,0 +1,74 @@
+/** Messages that name what cannot be: no row has such an id, no job such a key. They would come again for ever, in vain. */
+import { checkText } from '../core/check.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { checkRowId, type RowId } from '../transitions/row-id.ts'
+import { ask } from './database-away.ts'
+import type { Answer } from './fate.ts'
+import type { SqsMessage } from './held.ts'
+
+/** What is remembered of messages and of jobs. */
+const KEY_BYTES = 1_000
+
+class Poison extends Error {
+  override readonly name = 'Poison'
+}
+
+/** The handler, but its poison is a dead letter. */
+export function buryingPoison<Body>(
+  handle: (message: SqsMessage<Body>) => Promise<Answer>,
+): (message: SqsMessage<Body>) => Promise<Answer> {
+  return async (message) => {
+    try {
+      return await handle(message)
+    } catch (error) {
+      if (!(error instanceof Poison)) throw error
+      return { outcome: 'dead', reason: 'invalid_body', error: error.cause }
+    }
+  }
+}
+
+/** What `id` throws is the business of whoever wrote it. */
+export function rowIdOf<Body>(message: SqsMessage<Body>, id: (message: SqsMessage<Body>) => RowId): RowId {
+  const rowId = id(message)
+  if ((rowId as unknown) instanceof Promise) {
+    throw new InvalidOptionError('id', 'it must answer an id, and not a promise of one')
+  }
+  orPoison(() => checkRowId(rowId))
+  message.rowId = String(rowId)
+  return rowId
+}
+
+/** A value of another type is a mistake in `key`, and not in the message. */
+export function keyOf<Body>(
+  message: SqsMessage<Body>,
+  key: ((message: SqsMessage<Body>) => string) | undefined,
+): string {
+  if (key === undefined) return message.id
+  const value: unknown = key(message)
+  if (typeof value !== 'string' && value !== undefined && value !== null) {
+    throw new InvalidOptionError('key', `it must answer a string, and not a ${typeof value}`)
+  }
+  return orPoison(() => checkText('key', value as string, KEY_BYTES))
+}
+
+/** `query` is about nothing but an id: a value that Postgres does not take is that one. */
+export async function askById<T>(query: () => Promise<T>): Promise<T> {
+  try {
+    return await ask(query)
+  } catch (error) {
+    throw isBadValue(error) ? new Poison('there is no such id', { cause: error }) : error
+  }
+}
+
+/** Class 22: not a number, a number too large, no UUID, a NUL. */
+export function isBadValue(error: unknown): boolean {
+  return /^22...$/.test(String((error as { code?: unknown } | null | undefined)?.code))
+}
+
+function orPoison<T>(check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    throw new Poison('there is no such thing', { cause: error })
+  }
+}

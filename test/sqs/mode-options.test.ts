@@ -1,0 +1,76 @@
+// A way of handling that cannot work says so when it is made, and not with each message.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { kind, messageSource, statusTable } from '../../src/index.ts'
+import { inOneUpdate, inTwoPhases, intoQueue, intoQueues, oncePerMessage } from '../../src/sqs/index.ts'
+import { summaries } from '../transitions/summaries.ts'
+
+const f = async () => ({})
+const pool = { query: f }
+const leasehold = { enqueue: f, oncePerMessage: f }
+const [mail, source] = [kind('mail'), messageSource('test')]
+const arrow = { from: 'pending', to: 'completed' }
+const flat = statusTable('summary', { phases: false })
+
+/** As somebody who writes JavaScript calls them. */
+type Loose = (...given: unknown[]) => unknown
+const [two, one, once, queue, queues] = [
+  inTwoPhases,
+  inOneUpdate,
+  oncePerMessage,
+  intoQueue,
+  intoQueues,
+] as Loose[] as [Loose, Loose, Loose, Loose, Loose]
+
+for (const [what, make, says] of [
+  ['no table', () => two(undefined, pool, { id: f, effect: f }), /inTwoPhases\.table .* statusTable\(/],
+  ['a table by its name', () => one('summary', pool, { ...arrow, id: f, work: f }), /inOneUpdate\.table/],
+  ['no pool', () => two(summaries, undefined, { id: f, effect: f }), /inTwoPhases\.pool .* new pg\.Pool/],
+  ['a URL for a pool', () => one(summaries, 'postgres://', { ...arrow, id: f, work: f }), /inOneUpdate\.pool/],
+  ['two functions, not named', () => two(summaries, pool, f, f), /inTwoPhases .* object of options/],
+  ['nothing else', () => two(summaries, pool), /inTwoPhases .* object of options/],
+  ['no id', () => two(summaries, pool, { effect: f }), /inTwoPhases\.id .* function/],
+  ['an id that is none', () => one(summaries, pool, { ...arrow, id: 'id', work: f }), /inOneUpdate\.id/],
+  ['no effect', () => two(summaries, pool, { id: f }), /inTwoPhases\.effect/],
+  ['work for an effect', () => two(summaries, pool, { id: f, work: f }), /inTwoPhases\.work .* no such option/],
+  ['no work', () => one(summaries, pool, { ...arrow, id: f }), /inOneUpdate\.work/],
+  ['a table without phases', () => two(flat, pool, { id: f, effect: f }), /phases are false/],
+  ['no arrow', () => one(summaries, pool, { id: f, work: f }), /no arrow undefined/],
+  [
+    'another arrow',
+    () => one(summaries, pool, { from: 'pending', to: 'done', id: f, work: f }),
+    /no arrow pending → done/,
+  ],
+  ['a source by its name', () => once(leasehold, 'test', f), /declare it with messageSource\(/],
+  ['no work, once', () => once(leasehold, source), /oncePerMessage\.work/],
+  ['a key for a function', () => once(leasehold, source, f, { key: 'id' }), /oncePerMessage\.key/],
+  ['a pool for a Leasehold', () => once(pool, source, f), /oncePerMessage\.leasehold .* new Leasehold/],
+  ['no Leasehold', () => queue(undefined, mail), /leasehold/],
+  ['no kind', () => queue(leasehold), /declare them with kind\(/],
+  ['an option of another way', () => queue(leasehold, mail, { input: f }), /intoQueue\.input .* no such option/],
+  ['no options', () => queues(leasehold), /intoQueues .* object of options/],
+  ['no kinds', () => queues(leasehold, { kindOf: 'type' }), /declare them with kind\(/],
+  ['no kindOf', () => queues(leasehold, { kinds: [mail] }), /intoQueues\.kindOf .* field of the body, or a function/],
+  ['a number for it', () => queues(leasehold, { kinds: [mail], kindOf: 1 }), /intoQueues\.kindOf/],
+  ['an input that is none', () => queues(leasehold, { kinds: [mail], kindOf: f, input: {} }), /intoQueues\.input/],
+] as const) {
+  test(`refused when it is made: ${what}`, () => {
+    assert.throws(make, (error: Error & { code?: unknown }) => {
+      assert.equal(error.code, 'INVALID_OPTION')
+      assert.match(error.message, says)
+      return true
+    })
+  })
+}
+
+test('what can work is not refused', () => {
+  two(summaries, pool, { id: f, effect: f })
+  one(flat, pool, { ...arrow, id: f, work: f })
+  once(leasehold, source, f, { key: f })
+  queue(leasehold, mail)
+  for (const kindOf of ['type', f]) queues(leasehold, { kinds: [mail], kindOf, input: f, key: f })
+})
+
+test('to look for a status that nobody declared is a mistake, not a row that is past it', async () => {
+  await assert.rejects(summaries.look(pool as never, 1, 'pendign' as never), /no status pendign; there are pending/)
+})

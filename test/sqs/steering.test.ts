@@ -1,0 +1,45 @@
+// What work asks for by what it throws becomes of the row and of the message.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Cancel, Fatal, Snooze } from '../../src/index.ts'
+import { type AnsweringHandle, inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
+import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { next } from './scene.ts'
+import { message, STANDARD, scripted } from './scripted.ts'
+
+function ways({ pool }: TestDatabase, id: number, error: Error): readonly AnsweringHandle<unknown>[] {
+  const throws = () => Promise.reject(error)
+  return [
+    inTwoPhases(summaries, pool, { id: () => id, effect: throws }),
+    inOneUpdate(summaries, pool, { id: () => id, from: 'pending', to: 'completed', work: throws }),
+  ]
+}
+
+test('Snooze: the message comes again when it was asked to, and the row is as it was', async (t) => {
+  const db = await freshDatabase(t)
+  await createSummaries(db, 1)
+  for (const handle of ways(db, 1, new Snooze('90s'))) {
+    const { start, did } = scripted([message('1')])
+    const consumer = start(t, { queueUrl: STANDARD, handle: handle as never })
+    const { reason, delayMs } = await next(consumer, 'returned')
+    assert.deepEqual([reason, delayMs, did], ['asked', 90_000, ['1 in 90 s']])
+    const { status, attempt_count, last_error } = await summary(db, 1)
+    assert.deepEqual([status, attempt_count, last_error], ['pending', 0, null])
+  }
+})
+
+test('Cancel and Fatal: in the row, given up, and the message is gone; any other error is not given up', async (t) => {
+  const db = await freshDatabase(t)
+  await createSummaries(db, 6)
+  let id = 0
+  for (const error of [new Cancel('no longer wanted'), new Fatal('never'), new Error('later')]) {
+    for (const way of [0, 1] as const) {
+      const handle = ways(db, ++id, error)[way]!
+      const answer = await handle({ signal: new AbortController().signal } as never)
+      assert.deepEqual(answer, { outcome: 'failed', error, givenUp: error.name !== 'Error' })
+      const { status, retry_at } = await summary(db, id)
+      assert.deepEqual([status, retry_at === null], ['error', error.name !== 'Error'])
+    }
+  }
+})
