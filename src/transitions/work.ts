@@ -17,9 +17,9 @@ const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 const GIVE_BACK = { firstMs: 50, maxMs: 1_000 }
 
 /**
- * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was taken back. released: it threw when
- * it was told to stop, or threw Snooze, which says after how long it wants to be asked again; the row is as if it had never
- * been claimed.
+ * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was
+ * taken back. released: it threw when it was told to stop, or threw Snooze, which says after how long it wants to be asked
+ * again; the row is as if it had never been claimed.
  */
 export type Worked =
   | TransitionOutcome
