@@ -17,7 +17,7 @@ import { monotonicMs } from '../core/timer.ts'
 import { Chores } from './chores.ts'
 import { Crowd } from './crowd.ts'
 import { Endings } from './endings.ts'
-import { ASKING, type Counts, Events, infoOf, type SqsConsumerEvents } from './events.ts'
+import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
 import { fateOf, type ReturnReason, saysOfDatabase } from './fate.ts'
 import { Groups } from './groups.ts'
 import { HeldMessage } from './held.ts'
@@ -64,7 +64,7 @@ export class SqsConsumer<Body = unknown> {
     this.#groups = new Groups(waitS * 1_000)
     this.#visibility = new Visibility(this.#queue, visibilityS * 1_000, timeoutMs, {
       extended: (held) => {
-        events.tell('extended', infoOf(held))
+        events.note('extended', held)
         events.fine('extending visibility')
       },
       expired: (held, why) => this.#expired(held, why),
@@ -180,8 +180,8 @@ export class SqsConsumer<Body = unknown> {
     const { isFifo, visibilityS } = this.#settings
     const received = messages.map((message) => new HeldMessage(message, sentAt, visibilityS * 1_000))
     for (const held of received) {
-      this.#events.tell('received', infoOf(held))
-      if (held.receiveCount > 1) this.#events.tell('redelivered', infoOf(held))
+      this.#events.note('received', held)
+      if (held.receiveCount > 1) this.#events.note('redelivered', held)
     }
     await this.#visibility.hold(received)
     // Also what could not be kept: it has its turn, in which nothing is done, and those behind it in its group must not go on.
@@ -193,7 +193,7 @@ export class SqsConsumer<Body = unknown> {
   }
 
   #expired(held: HeldMessage, why: string): void {
-    this.#events.tell('expired', infoOf(held))
+    this.#events.note('expired', held)
     this.#events.log('warn', held, `may be delivered to somebody else: ${why}`)
     if (this.#settings.isFifo) {
       if (this.#settings.onGroupFailure === 'stop') this.#groups.stop(held, held.visibleFrom - monotonicMs())

@@ -83,7 +83,7 @@ export class Endings {
       return this.return(held, reason, delayMs, error, note)
     }
     const deleted = await this.#delete(held)
-    const info = { ...infoOf(held), deleted, durationMs }
+    const info = Object.assign(infoOf(held), { deleted, durationMs })
     if (fate.as === 'failed') {
       const [level, what] = fate.givenUp
         ? (['error', 'failed, and is not tried again, as its row says'] as const)

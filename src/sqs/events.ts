@@ -98,6 +98,12 @@ export class Events {
     }
   }
 
+  /** Of each message, so nothing is made that nobody hears. */
+  note(name: 'received' | 'redelivered' | 'extended' | 'expired', held: HeldMessage): void {
+    if (this.emitter.listenerCount(name) > 0) this.tell(name, infoOf(held))
+    else this.counts[name]++
+  }
+
   /** About one message. */
   log(level: LogEntry['level'], held: HeldMessage, what: string, error?: unknown): void {
     if (level === 'info' && !this.#hearsAll) return
@@ -157,10 +163,8 @@ export function ofQueue(queue: string, log: Log): Log {
 }
 
 export function infoOf({ id, rowId, groupId, receiveCount }: HeldMessage): MessageInfo {
-  return {
-    messageId: id,
-    receiveCount,
-    ...(rowId === undefined ? {} : { rowId }),
-    ...(groupId === undefined ? {} : { groupId }),
-  }
+  const info: { -readonly [Name in keyof MessageInfo]: MessageInfo[Name] } = { messageId: id, receiveCount }
+  if (rowId !== undefined) info.rowId = rowId
+  if (groupId !== undefined) info.groupId = groupId
+  return info
 }

@@ -5,7 +5,7 @@ import { parseInput, type Schema } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import { saysPostgres } from '../db/outage.ts'
 import { DatabaseAway } from './database-away.ts'
-import type { HeldMessage, SqsMessage } from './held.ts'
+import { HandedMessage, type HeldMessage, type SqsMessage } from './held.ts'
 
 /** Why a message can never be handled. Yours may be any other. */
 export type DeadReason =
@@ -81,7 +81,7 @@ export async function fateOf(held: HeldMessage, reading: Reading, handle: Handle
     return thrown(held, error) // A schema that looks something up may do better later.
   }
   try {
-    return judge(held, (await handle(held.with(body) as SqsMessage<never>)) as Answer | undefined, reading.isFifo)
+    return judge(held, (await handle(new HandedMessage(held, body as never))) as Answer | undefined, reading.isFifo)
   } catch (error) {
     try {
       return thrown(held, error)

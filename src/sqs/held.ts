@@ -97,28 +97,47 @@ export class HeldMessage {
     this.#dropped.abort(reason)
   }
 
-  /** For the handler, with the body that was made of the text. */
-  with<Body>(body: Body): SqsMessage<Body> {
-    const held = this
-    return {
-      id: held.id,
-      body,
-      attributes: held.attributes,
-      groupId: held.groupId,
-      receiveCount: held.receiveCount,
-      get signal() {
-        return held.#dropped.signal
-      },
-      get stopping() {
-        return held.#stopping.signal
-      },
-      get rowId() {
-        return held.rowId
-      },
-      set rowId(rowId) {
-        held.rowId = rowId === undefined ? undefined : asOneWord(rowId)
-      },
-    }
+  get dropped(): AbortSignal {
+    return this.#dropped.signal
+  }
+
+  get stopping(): AbortSignal {
+    return this.#stopping.signal
+  }
+}
+
+/** For the handler, with the body that was made of the text. */
+export class HandedMessage<Body> implements SqsMessage<Body> {
+  readonly id: string
+  readonly body: Body
+  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly groupId: string | undefined
+  readonly receiveCount: number
+  readonly #held: HeldMessage
+
+  constructor(held: HeldMessage, body: Body) {
+    this.id = held.id
+    this.body = body
+    this.attributes = held.attributes
+    this.groupId = held.groupId
+    this.receiveCount = held.receiveCount
+    this.#held = held
+  }
+
+  get signal(): AbortSignal {
+    return this.#held.dropped
+  }
+
+  get stopping(): AbortSignal {
+    return this.#held.stopping
+  }
+
+  get rowId(): string | undefined {
+    return this.#held.rowId
+  }
+
+  set rowId(rowId: string | undefined) {
+    this.#held.rowId = rowId === undefined ? undefined : asOneWord(rowId)
   }
 }
 
