@@ -112,7 +112,7 @@ async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<
 function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): Fate {
   switch (answer?.outcome) {
     case undefined:
-      // Done, or told to stop in the middle of it: only what it was asked to stop for knows. It may come once too often.
+      // Done, or left in the middle as it was told to: it does not say which. To come once too often is the lesser harm.
       if (answer === undefined && held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
       return { end: 'delete', as: 'handled' }
     case 'applied':
