@@ -1,7 +1,7 @@
 /** An SQS on loopback, spoken to over HTTP by the real SDK, for tests and demos. Its messages live as long as it does. */
 import { CreateQueueCommand, GetQueueAttributesCommand, SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
 import { buildApp } from 'fauxqs'
-import { storeWithBatchesOfGroups } from './fifo-batches.ts'
+import { caller, sqsStore } from './sqs-store.ts'
 
 export interface SqsServer {
   readonly endpoint: string
@@ -33,7 +33,8 @@ export function environmentOf({ endpoint }: SqsServer): Record<string, string> {
 /** `groupsTogether`: a receive from a FIFO queue gets several messages of a group, as from AWS. By itself it gets one. */
 export async function startSqs({ groupsTogether = false } = {}): Promise<SqsServer> {
   // Its own start function would listen on every interface.
-  const app = buildApp({ logger: false, ...(groupsTogether ? await storeWithBatchesOfGroups() : {}) })
+  const app = buildApp({ logger: false, ...(await sqsStore({ groupsTogether })) })
+  app.addHook('preHandler', (request, _, done) => caller.run(request.raw.socket, done))
   const endpoint = await app.listen({ host: '127.0.0.1', port: 0 })
   const credentials = { accessKeyId: 'local', secretAccessKey: 'local' }
   // Its queue URLs name a host that only it knows.

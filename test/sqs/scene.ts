@@ -63,9 +63,7 @@ export async function sqsScene(t: TestContext): Promise<SqsScene> {
       }
     },
     consumer: (options, through = client) => {
-      // A long poll that is hung up on stays with the emulator for as long as it would have waited.
       const made = new SqsConsumer(through, {
-        wait: '1s',
         signals: [],
         log: (entry) => base.log.push(entry),
         ...options,

@@ -181,6 +181,7 @@ test('in two phases an effect that is told to stop gives its row back, and no at
   const started = gate()
   const busy = consumer<{ id: number }>({
     queueUrl: url,
+    concurrency: 1,
     handle: inTwoPhases(summaries, db.pool, {
       id: ({ body }) => body.id,
       effect: (_, { signal }) => {

@@ -1,5 +1,6 @@
-// AWS gives out up to ten messages of a FIFO group in one receive, in their order, and then none of that group while any of
-// them is in flight. The emulator gives out one. What it does with several is right but for their order when they come back.
+// What the emulator does otherwise than AWS, put right in its store.
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Socket } from 'node:net'
 import type { BuildAppOptions } from 'fauxqs'
 
 interface Queue {
@@ -7,6 +8,7 @@ interface Queue {
   /** How many of each group are in flight. */
   readonly fifoLockedGroups: Map<string, number>
   readonly inflightMessages: Map<string, { message: { messageGroupId: string } }>
+  dequeue(...args: unknown[]): unknown[]
   dequeueFifo(most: number, ...rest: unknown[]): { ReceiptHandle: string }[]
   processTimers(): void
 }
@@ -15,15 +17,34 @@ interface Store {
   createQueue(...args: unknown[]): Queue
 }
 
-export async function storeWithBatchesOfGroups(): Promise<Pick<BuildAppOptions, 'stores'>> {
+/** The connection that the request under way came on. */
+export const caller = new AsyncLocalStorage<Socket>()
+
+export async function sqsStore(options: { groupsTogether: boolean }): Promise<Pick<BuildAppOptions, 'stores'>> {
   const { SqsStore } = await import(new URL('sqs/sqsStore.js', import.meta.resolve('fauxqs')).href)
   const store: Store = new SqsStore()
   const createQueue = store.createQueue.bind(store)
-  store.createQueue = (...args) => withBatches(createQueue(...args))
+  store.createQueue = (...args) => {
+    const queue = createQueue(...args)
+    giveNothingToTheGone(queue)
+    if (options.groupsTogether) giveGroupsTogether(queue)
+    return queue
+  }
   return { stores: { sqsStore: store } as never }
 }
 
-function withBatches(queue: Queue): Queue {
+/** By itself it gives a message to a long poll that was hung up on, and the message is seen again half a minute later. */
+function giveNothingToTheGone(queue: Queue): void {
+  const take = queue.dequeue.bind(queue)
+  queue.dequeue = (...args) => (caller.getStore()?.destroyed ? [] : take(...args))
+}
+
+/**
+ * AWS gives out up to ten messages of a FIFO group in one receive, in their order, and then none of that group while any
+ * of them is in flight. The emulator gives out one. What it does with several is right but for their order when they come
+ * back.
+ */
+function giveGroupsTogether(queue: Queue): void {
   const takeOneOfEach = queue.dequeueFifo.bind(queue)
   const takeBackExpired = queue.processTimers.bind(queue)
   const locks = queue.fifoLockedGroups
@@ -42,5 +63,4 @@ function withBatches(queue: Queue): Queue {
     for (const group of queue.fifoMessages.values())
       group.sort((one, other) => one.sequenceNumber.localeCompare(other.sequenceNumber))
   }
-  return queue
 }
