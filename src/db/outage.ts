@@ -3,6 +3,8 @@ import { DeadlineError, SchemaError } from '../core/errors.ts'
 /** The server is going, is not to be reached, has no room, or has become somebody's standby. */
 const BY_SERVER = /^(57P0[1-5]|08\d{3}|25006|53300)$/
 const BY_SOCKET = /^(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ENOENT)$/
+/** So PgBouncer calls all that it says itself, and is FATAL about what ends a session. Of Postgres it is about one statement. */
+const BY_POOLER = '08P01'
 /** What pg says of sockets, without a code. */
 const BY_DRIVER =
   /^(Connection terminated|timeout e|Query read timeout|Client has encountered a connection error|Client was closed)/
@@ -10,7 +12,9 @@ const BY_DRIVER =
 /** Whether Postgres or its driver says so, and not merely some socket, which may be anybody's. */
 export function saysPostgres(error: unknown): boolean {
   if (!(error instanceof Error)) return false
-  const code = String((error as { code?: unknown }).code ?? '')
+  const { code: given, severity } = error as { code?: unknown; severity?: unknown }
+  const code = String(given ?? '')
+  if (code === BY_POOLER) return severity === 'FATAL'
   return code === '' ? BY_DRIVER.test(error.message) : BY_SERVER.test(code)
 }
 

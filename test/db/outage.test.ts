@@ -5,6 +5,8 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { DeadlineError, SchemaError } from '../../src/core/errors.ts'
 import { isOutage, refusesAll } from '../../src/db/outage.ts'
+import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
 
@@ -58,6 +60,28 @@ test('a session that is ended under a statement', async () => {
   assert.equal(error.code, '57P01')
   assert.ok(isOutage(error))
   await holder.end()
+})
+
+test('a pooler that has lost its server under a statement', async (t) => {
+  const { hostname: host, port } = new URL(db.url)
+  const proxy = await startFaultyProxy({ host, port: Number(port) })
+  t.after(() => proxy.stop())
+  const bouncer = await startPgBouncer({ url: proxy.url(db.url) })
+  t.after(() => bouncer.stop())
+  const client = await connected({ connectionString: bouncer.url })
+  const cut = proxy.cutReplies('pg_current_xact_id')
+  const error = await failureOf(client.query('select pg_current_xact_id()'))
+  await cut
+  assert.deepEqual([error.code, error.severity], ['08P01', 'FATAL'], error.message)
+  assert.ok(isOutage(error))
+})
+
+test('a statement that Postgres itself takes for a violation of the protocol is one', async () => {
+  const client = await connected()
+  const error = await failureOf(client.query('select $1::text, $2::text', ['one']))
+  assert.deepEqual([error.code, error.severity], ['08P01', 'ERROR'], error.message)
+  assert.ok(!isOutage(error))
+  await client.end()
 })
 
 test('a server that is not there, and one that does not answer in time', async () => {

@@ -39,7 +39,9 @@ export async function ledger(lh: Leasehold, job: { readonly id: string }): Promi
 }
 
 /** The error with which the promise rejects. */
-export async function failureOf(promise: Promise<unknown>): Promise<Error & { readonly code?: string }> {
+export async function failureOf(
+  promise: Promise<unknown>,
+): Promise<Error & { readonly code?: string; readonly severity?: string }> {
   const nothing = new Error('nothing was thrown')
   const error = await promise.then(
     () => nothing,
