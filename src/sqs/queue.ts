@@ -26,6 +26,8 @@ export class SqsQueue {
   readonly url: string
   readonly isFifo: boolean
   readonly #client: SqsClient
+  /** Receives of a FIFO queue of which nothing was heard. Its answer may be on the way, and its groups are blocked. */
+  readonly #unheard: { readonly attempt: string; readonly most: number }[] = []
 
   constructor(client: SqsClient, url: string) {
     this.#client = client
@@ -33,8 +35,12 @@ export class SqsQueue {
     this.isFifo = isFifo(url)
   }
 
-  /** Waits for messages, up to `waitS` seconds. */
+  /**
+   * Waits for messages, up to `waitS` seconds. Where nothing was heard of the last receive, by us or by the SDK, it is asked
+   * for again, and SQS gives the same messages, if it has given any.
+   */
   async receive(most: number, waitS: number, visibilityS: number, signal: AbortSignal): Promise<readonly Message[]> {
+    const attempt = this.isFifo ? this.#attemptAt(most) : undefined
     const command = new ReceiveMessageCommand({
       QueueUrl: this.url,
       MaxNumberOfMessages: most,
@@ -42,11 +48,21 @@ export class SqsQueue {
       VisibilityTimeout: visibilityS,
       MessageSystemAttributeNames: ['ApproximateReceiveCount', 'MessageGroupId', 'AWSTraceHeader'],
       MessageAttributeNames: ['All'],
-      // When the SDK asks again after a lost reply it gets the same messages, instead of a group that is blocked.
-      ...(this.isFifo ? { ReceiveRequestAttemptId: randomUUID() } : {}),
+      ...(attempt === undefined ? {} : { ReceiveRequestAttemptId: attempt }),
     })
     const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
-    return (await inTime('receiving', waitS * 1_000 + ANSWER_MS, ask, signal)).Messages ?? []
+    try {
+      return (await inTime('receiving', waitS * 1_000 + ANSWER_MS, ask, signal)).Messages ?? []
+    } catch (error) {
+      if (attempt !== undefined) this.#unheard.push({ attempt, most })
+      throw error
+    }
+  }
+
+  /** Asked for as many: whether SQS would give ten to somebody who has room for one is not said. */
+  #attemptAt(most: number): string {
+    const index = this.#unheard.findIndex((each) => each.most === most)
+    return index < 0 ? randomUUID() : this.#unheard.splice(index, 1)[0]!.attempt
   }
 
   /** Answers which were refused. */

@@ -152,6 +152,24 @@ test('each receive has an id of its own, so that one that is asked again gets th
   assert.equal(standard.all('ReceiveMessage')[0]!.asked.ReceiveRequestAttemptId, undefined)
 })
 
+test('a receive of which nothing was heard is asked for again, with the same id, by the next one', async (t) => {
+  let asked = 0
+  const { start, all } = scripted([message('a1', 'a')], {
+    ReceiveMessage: (_, usual) => {
+      asked++
+      if (asked > 2) return usual()
+      throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+    },
+  })
+  start(t, {})
+  await until('it has an answer, and asks again', () => all('ReceiveMessage').length === 4)
+  const [lost, alsoLost, heard, next] = all('ReceiveMessage').map(({ asked }) => asked)
+  assert.ok(lost!.ReceiveRequestAttemptId !== undefined)
+  assert.deepEqual(alsoLost, lost)
+  assert.deepEqual(heard, lost)
+  assert.notEqual(next!.ReceiveRequestAttemptId, lost!.ReceiveRequestAttemptId)
+})
+
 for (const [way, handleOf] of [
   ['in two phases', inTwoPhases<{ id: number }, 'result' | 'completed_at'>],
   ['in one update', undefined],
