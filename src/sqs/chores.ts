@@ -29,7 +29,7 @@ export class Chores {
         events.choreDid(chore.name, await chore.run(pool, this.#stopping.signal))
         return everyMs
       }
-      return new Loop(tick, (error) => events.choreFailed(chore.name, error))
+      return new Loop(tick, { problem: (error) => events.choreFailed(chore.name, error) })
     })
   }
 

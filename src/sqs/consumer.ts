@@ -111,12 +111,12 @@ export class SqsConsumer<Body = unknown> {
   }
 
   on<Name extends keyof SqsConsumerEvents>(name: Name, listener: (...event: SqsConsumerEvents[Name]) => void): this {
-    this.#events.emitter.on(name, listener as never)
+    this.#events.on(name, listener)
     return this
   }
 
   off<Name extends keyof SqsConsumerEvents>(name: Name, listener: (...event: SqsConsumerEvents[Name]) => void): this {
-    this.#events.emitter.off(name, listener as never)
+    this.#events.off(name, listener)
     return this
   }
 

@@ -1,6 +1,5 @@
-import { EventEmitter } from 'node:events'
+import { Announcer, type CommonEvents } from '../core/announcer.ts'
 import type { Log, LogEntry } from '../core/log.ts'
-import { stoppingWords, Troubles } from '../core/trouble.ts'
 import type { DeadReason, ReturnReason } from './fate.ts'
 import type { HeldMessage } from './held.ts'
 
@@ -19,7 +18,7 @@ interface Ended {
   readonly durationMs: number
 }
 
-export interface SqsConsumerEvents {
+export interface SqsConsumerEvents extends CommonEvents {
   received: [message: MessageInfo]
   /** Done by this delivery. */
   handled: [message: MessageInfo & Ended]
@@ -44,12 +43,6 @@ export interface SqsConsumerEvents {
   extended: [message: MessageInfo]
   /** It could not be kept invisible, or its handler hangs: somebody else may have it. Its signal was aborted, and it is not deleted from here. */
   expired: [message: MessageInfo]
-  /** One was done, and what it did. */
-  chore: [{ readonly name: string; readonly did: Readonly<Record<string, number>> }]
-  /** SQS or the database could not be reached, or SQS refused something. */
-  problem: [{ readonly doing: string; readonly error: unknown }]
-  stopping: []
-  stopped: []
 }
 
 /** How often each has happened. */
@@ -58,9 +51,8 @@ export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopp
 /** What trouble with the database is called. */
 export const ASKING = 'asking the database'
 
-/** Counts, and tells listeners and the log. Neither can harm the consumer. */
-export class Events {
-  readonly emitter = new EventEmitter<SqsConsumerEvents>({ captureRejections: true })
+/** Counts, too. */
+export class Events extends Announcer<SqsConsumerEvents> {
   readonly counts: Counts = {
     received: 0,
     handled: 0,
@@ -74,33 +66,22 @@ export class Events {
     chore: 0,
     problem: 0,
   }
-  readonly #log: Log
   readonly #hearsAll: boolean
-  readonly #troubles: Troubles
 
   /** `hearsAll`: the log wants to know of what goes well, too. */
   constructor(log: Log, hearsAll: boolean) {
-    this.#log = log
+    super(log, 'trouble while')
     this.#hearsAll = hearsAll
-    this.#troubles = new Troubles(log)
-    Object.assign(this.emitter, {
-      [EventEmitter.captureRejectionSymbol]: (error: unknown, name: string) => this.#listenerFailed(name, error),
-    })
   }
 
-  tell<Name extends keyof SqsConsumerEvents>(name: Name, ...event: SqsConsumerEvents[Name]): void {
+  override tell<Name extends keyof SqsConsumerEvents>(name: Name, ...event: SqsConsumerEvents[Name]): void {
     if (name in this.counts) this.counts[name as keyof Counts]++
-    if (this.emitter.listenerCount(name) === 0) return
-    try {
-      ;(this.emitter as EventEmitter).emit(name, ...event)
-    } catch (error) {
-      this.#listenerFailed(name, error)
-    }
+    super.tell(name, ...event)
   }
 
   /** Of each message, so nothing is made that nobody hears. */
   note(name: 'received' | 'redelivered' | 'extended' | 'expired', held: HeldMessage): void {
-    if (this.emitter.listenerCount(name) > 0) this.tell(name, infoOf(held))
+    if (this.hears(name)) this.tell(name, infoOf(held))
     else this.counts[name]++
   }
 
@@ -109,7 +90,7 @@ export class Events {
     if (level === 'info' && !this.#hearsAll) return
     const { messageId, rowId, receiveCount } = infoOf(held)
     const row = rowId === undefined ? '' : `, row ${rowId}`
-    this.#log({
+    this.toLog({
       level,
       message: `message ${messageId} (delivery ${receiveCount}${row}) ${what}`,
       messageId,
@@ -119,36 +100,9 @@ export class Events {
     })
   }
 
-  /** A request to SQS or to the database failed. Told each time, logged when it is news. */
-  problem(doing: string, error: unknown): void {
-    this.tell('problem', { doing, error })
-    this.#troubles.withRequest(doing, `trouble while ${doing}`, error)
-  }
-
   /** One went well: if there was trouble with it, that is over. Cheap if not. */
   fine(doing: string): void {
-    this.#troubles.over(doing, doing === ASKING ? 'the database answers' : `${doing} works`)
-  }
-
-  choreDid(name: string, did: Readonly<Record<string, number>>): void {
-    this.tell('chore', { name, did })
-    this.#troubles.choreDid(name, did)
-  }
-
-  choreFailed(name: string, error: unknown): void {
-    this.tell('problem', { doing: name, error })
-    this.#troubles.withChore(name, error)
-  }
-
-  /** Tells it, and logs it where somebody may have to wait for handlers. */
-  stopping(handlers: number, graceMs: number, hearsSignals: boolean): void {
-    this.tell('stopping')
-    if (handlers === 0 || graceMs === 0) return
-    this.#log({ level: 'warn', message: stoppingWords(handlers, graceMs, hearsSignals) })
-  }
-
-  #listenerFailed(name: string, error: unknown): void {
-    this.#log({ level: 'error', message: `a listener of "${name}" threw`, error })
+    this.troubles.over(doing, doing === ASKING ? 'the database answers' : `${doing} works`)
   }
 }
 

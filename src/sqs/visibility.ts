@@ -48,11 +48,7 @@ export class Visibility {
     this.#timeoutMs = timeoutMs
     this.#handlerMs = handlerMs
     this.#events = events
-    this.#loop = new Loop(
-      () => this.#tick(),
-      (error) => this.#problem(error),
-      timeoutMs / 6,
-    )
+    this.#loop = new Loop(() => this.#tick(), { problem: (error) => this.#problem(error) }, timeoutMs / 6)
     setMaxListeners(0, this.#stopping.signal) // One for each request, and Node would warn of eleven.
   }
 

@@ -45,10 +45,7 @@ export class Chores {
     this.#events = events
     this.#chores = new Map(chores.map((chore) => [dutyOf(chore), chore]))
     this.#everyMs = Object.fromEntries(chores.map((chore) => [dutyOf(chore), durationMs('chore.every', chore.every)]))
-    this.#loop = new Loop(
-      () => this.#tick(),
-      (error) => events.problem('looking for chores', error),
-    )
+    this.#loop = new Loop(() => this.#tick(), events.about('looking for chores'))
   }
 
   start(): void {

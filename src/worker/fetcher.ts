@@ -17,7 +17,7 @@ import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
 import { clearBusy, markBusy } from '../queue/wake.ts'
 import type { Leases } from './leases.ts'
-import { Loop } from './loop.ts'
+import { Loop, type LoopEvents } from './loop.ts'
 import type { Room, Slots } from './slots.ts'
 
 /** Full claims for this long mean that wake-ups are useless. */
@@ -45,7 +45,7 @@ export interface FetcherOptions {
   onClaimed(claimId: ReturnType<typeof newClaimId>, sentAt: number, jobs: readonly ClaimedJob[]): void
   /** There was nothing to claim, and nothing is held. */
   onEmpty(): void
-  onProblem(error: unknown): void
+  readonly events: LoopEvents
 }
 
 type Desk = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
@@ -64,7 +64,7 @@ export class Fetcher {
   constructor(options: FetcherOptions) {
     this.#options = options
     this.#marks = new Marks(options.queues)
-    this.#loop = new Loop(() => this.#tick(), options.onProblem)
+    this.#loop = new Loop(() => this.#tick(), options.events)
   }
 
   start(): void {
@@ -74,7 +74,7 @@ export class Fetcher {
   /** Claims no more. Resolves when the claim under way has been answered. */
   async stop(): Promise<void> {
     await this.#loop.stop()
-    if (this.#busyUntil > monotonicMs()) await this.#clearBusy().catch(this.#options.onProblem)
+    if (this.#busyUntil > monotonicMs()) await this.#clearBusy().catch(this.#options.events.problem)
   }
 
   /** There may be new work. */

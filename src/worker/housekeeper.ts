@@ -55,10 +55,7 @@ export class Housekeeper {
       prune: 600_000,
       partitions: 3_600_000,
     }
-    this.#loop = new Loop(
-      () => this.tick(),
-      (error) => options.events.problem('housekeeping', error),
-    )
+    this.#loop = new Loop(() => this.tick(), options.events.about('housekeeping'))
   }
 
   start(): void {
@@ -79,7 +76,8 @@ export class Housekeeper {
     const { lane, kinds, queues, onSuspects } = this.#options
     const { taken, nextInMs } = await takeDuties(lane, this.#everyMs)
     for (const duty of taken) {
-      await this.#do(duty).catch((error) => this.#options.events.problem(`housekeeping (${duty})`, error))
+      const { worksAgain, problem } = this.#options.events.about(`housekeeping (${duty})`)
+      await this.#do(duty).then(worksAgain, problem)
     }
     // Whoever has swept looks at once: the jobs of a dead worker are suspects.
     if (!this.#stopping && taken.some((duty) => duty === 'suspects' || duty === 'sweep')) {

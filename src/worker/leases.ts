@@ -14,20 +14,19 @@ import { closeClaims, releaseClaim, renew } from '../queue/claim.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
 import { cancelRequests } from '../queue/outcome.ts'
 import type { HeldClaim, HeldJob } from './job.ts'
-import { Loop } from './loop.ts'
+import { Loop, type LoopEvents } from './loop.ts'
 
 /** Cancellation reaches a handler within five seconds, also when nobody tells us of it. */
 const LOOK_FOR_CANCEL_EVERY_MS = 4_000
 const LARGEST_MARGIN_MS = 1_000
 
-export interface LeaseEvents {
+export interface LeaseEvents extends LoopEvents {
   /** The lease of this job is over, or may soon be. */
   lost(job: HeldJob): void
   /** Somebody wants this job cancelled. */
   cancel(job: HeldJob): void
   /** Now and then, while anything is held. */
   beat(): void
-  problem(error: unknown): void
 }
 
 export class Leases {
@@ -50,7 +49,7 @@ export class Leases {
     this.#leaseMs = leaseMs
     this.#events = events
     // Renewing must not sleep through what is left of a short lease.
-    this.#loop = new Loop(() => this.#tick(), events.problem, leaseMs / 6)
+    this.#loop = new Loop(() => this.#tick(), events, leaseMs / 6)
   }
 
   start(): void {

@@ -8,7 +8,7 @@ import { sleep } from '../core/timer.ts'
 import { Lane } from '../db/lane.ts'
 import { Session, type SessionOptions } from '../db/session.ts'
 import { channelOf, listen, tell } from '../queue/wake.ts'
-import { Loop } from './loop.ts'
+import { Loop, type LoopEvents } from './loop.ts'
 
 const TEST_EVERY_MS = 30_000
 const TEST_AGAIN_AFTER_MS = 300_000
@@ -24,7 +24,7 @@ export interface ListenerOptions {
   onCancel(jobId: string): void
   /** Whether messages arrive, from now on. */
   onHears(hears: boolean): void
-  onProblem(error: unknown): void
+  readonly events: LoopEvents
 }
 
 export class Listener {
@@ -44,7 +44,7 @@ export class Listener {
       onLost: (error) => {
         this.#subscribed = false
         options.onHears(false)
-        options.onProblem(error)
+        options.events.problem(error)
         this.#loop.nudge()
       },
       onNotification: (channel, message) => {
@@ -54,13 +54,13 @@ export class Listener {
       },
     })
     this.#lane = new Lane(this.#session, { schema, prepare: options.prepare })
-    this.#loop = new Loop(
-      () => this.#tick(),
-      (error) => {
+    this.#loop = new Loop(() => this.#tick(), {
+      ...options.events,
+      problem: (error) => {
         options.onHears(false)
-        options.onProblem(error)
+        options.events.problem(error)
       },
-    )
+    })
   }
 
   start(): void {

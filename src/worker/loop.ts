@@ -9,9 +9,15 @@ import { Pause } from '../core/timer.ts'
 const FIRST_BACKOFF_MS = 50
 const SLOWEST_MS = 5_000
 
+export interface LoopEvents {
+  problem(error: unknown): void
+  /** A tick has succeeded, after one or more that did not. */
+  worksAgain?(): void
+}
+
 export class Loop {
   readonly #tick: () => Promise<number>
-  readonly #onProblem: (error: unknown) => void
+  readonly #events: LoopEvents
   readonly #slowestMs: number
   readonly #pause = new Pause()
   #stopped = false
@@ -19,9 +25,9 @@ export class Loop {
   #failures = 0
   #running: Promise<void> | undefined
 
-  constructor(tick: () => Promise<number>, onProblem: (error: unknown) => void, slowestMs = SLOWEST_MS) {
+  constructor(tick: () => Promise<number>, events: LoopEvents, slowestMs = SLOWEST_MS) {
     this.#tick = tick
-    this.#onProblem = onProblem
+    this.#events = events
     this.#slowestMs = Math.min(slowestMs, SLOWEST_MS)
   }
 
@@ -48,10 +54,11 @@ export class Loop {
       let waitMs: number
       try {
         waitMs = await this.#tick()
+        if (this.#failures > 0) this.#events.worksAgain?.()
         this.#failures = 0
       } catch (error) {
         this.#failures++
-        this.#onProblem(error)
+        this.#events.problem(error)
         waitMs = backoffMs(this.#failures, { firstMs: FIRST_BACKOFF_MS, maxMs: this.#slowestMs })
       }
       if (this.#stopped || (this.#nudged && this.#failures === 0) || waitMs <= 0) continue

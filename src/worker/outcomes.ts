@@ -17,7 +17,7 @@ import type { Lane } from '../db/lane.ts'
 import type { Lease, Worker } from '../queue/job.ts'
 import { type Completion, complete, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
 import type { HeldJob } from './job.ts'
-import { Loop } from './loop.ts'
+import { Loop, type LoopEvents } from './loop.ts'
 
 const BATCH = 1_000
 /** A batch is rendered and sent in one go, and nothing else happens in this process meanwhile. */
@@ -52,11 +52,8 @@ export interface Report {
   known: Known | undefined
 }
 
-export interface OutcomeEvents {
+export interface OutcomeEvents extends LoopEvents {
   known(report: Report, known: Known): void
-  /** The database takes outcomes again. */
-  recovered(): void
-  problem(error: unknown): void
 }
 
 export class Outcomes {
@@ -80,7 +77,7 @@ export class Outcomes {
     this.#worker = worker
     this.#most = most
     this.#events = events
-    this.#loop = new Loop(() => this.#flush(), events.problem)
+    this.#loop = new Loop(() => this.#flush(), events)
   }
 
   start(): void {
@@ -143,7 +140,6 @@ export class Outcomes {
       return 0
     }
     if (this.#oneByOne > 0) this.#oneByOne--
-    const hadFailed = this.#failing
     this.#failing = false
     const open = batch.filter(({ known }) => known === undefined)
     this.#sticking = open.length > 0
@@ -151,7 +147,6 @@ export class Outcomes {
     this.#queue.splice(0, batch.length)
     this.#queue.push(...open)
     for (const report of batch) if (report.known !== undefined) this.#tell(report, report.known)
-    if (hadFailed) this.#events.recovered()
     return open.length === batch.length ? BUSY_AGAIN_MS : 0
   }
 

@@ -55,16 +55,20 @@ export class Runner {
     const { worker, events, leaseMs, outcomeLane, leaseLane } = options
     this.#options = options
     this.#slots = options.slots
+    const recording = events.about('recording outcomes')
     this.#outcomes = new Outcomes(outcomeLane, worker, options.slots.most, {
       known: (report, known) => this.#known(report, known),
-      recovered: () => this.#roomAgain(),
-      problem: (error) => events.problem('recording outcomes', error),
+      problem: recording.problem,
+      worksAgain: () => {
+        recording.worksAgain()
+        this.#roomAgain()
+      },
     })
     this.leases = new Leases(leaseLane, worker, leaseMs, {
       lost: (job) => this.#lost(job),
       cancel: (job) => this.#cancel(job),
       beat: () => this.#handBackSurplus(),
-      problem: (error) => events.problem('renewing leases', error),
+      ...events.about('renewing leases'),
     })
   }
 

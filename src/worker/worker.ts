@@ -103,12 +103,12 @@ export class Worker {
   }
 
   on<Name extends keyof WorkerEvents>(name: Name, listener: (...event: WorkerEvents[Name]) => void): this {
-    this.#events.emitter.on(name, listener as never)
+    this.#events.on(name, listener)
     return this
   }
 
   off<Name extends keyof WorkerEvents>(name: Name, listener: (...event: WorkerEvents[Name]) => void): this {
-    this.#events.emitter.off(name, listener as never)
+    this.#events.off(name, listener)
     return this
   }
 
@@ -163,13 +163,15 @@ export class Worker {
     const stopAsked = new Promise<void>((resolve) => {
       this.#onStop = resolve
     })
+    const { problem, worksAgain } = this.#events.about('connecting')
     while (!this.#isStopping) {
       try {
-        return await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS, stopAsked)])
+        await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS, stopAsked)])
+        return this.#isStopping ? undefined : worksAgain()
       } catch (error) {
         const wontHelp = error instanceof SchemaError || NOT_FOR_US.includes(String((error as { code?: unknown }).code))
         if (wontHelp || this.#until !== 'stopped') throw error
-        this.#events.problem('connecting', error)
+        problem(error)
         await Promise.race([stopAsked, sleep(1_000 * (0.5 + Math.random()))])
       }
     }
@@ -187,7 +189,8 @@ export class Worker {
 
   async #stop(graceMs: number): Promise<void> {
     const { signals } = this.#settings
-    this.#events.stopping(this.identity.label, this.#slots.running, graceMs, signals.length > 0)
+    const who = `worker ${this.identity.label} is `
+    this.#events.stopping(this.#slots.running, graceMs, signals.length > 0, who)
     this.#runner.close()
     const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener]
     const nothingNew = Promise.all(parts.map((part) => part?.stop()))
@@ -232,7 +235,7 @@ export class Worker {
         this.#runner.claimed(claimId, sentAt, jobs)
       },
       onEmpty: () => this.#nothingLeft(),
-      onProblem: (error) => this.#events.problem('claiming', error),
+      events: this.#events.about('claiming'),
     })
   }
 
@@ -266,7 +269,7 @@ export class Worker {
       },
       onCancel: () => this.#runner.leases.lookForCancel(),
       onHears: (hears) => this.#hears(hears),
-      onProblem: (error) => this.#events.problem('listening', error),
+      events: this.#events.about('listening'),
     })
   }
 

@@ -144,7 +144,7 @@ test('who stops a consumer whose handlers run is told how long that may take', (
   const log: string[] = []
   const events = new Events(({ level, message }) => log.push(`${level} ${message}`), false)
   let told = 0
-  events.emitter.on('stopping', () => told++)
+  events.on('stopping', () => told++)
   events.stopping(0, 25_000, true)
   events.stopping(2, 0, true)
   assert.deepEqual(log, [], 'there is nothing to wait for')
