@@ -2,8 +2,9 @@
  * Keeps what is held here invisible to others, and knows when that may have failed.
  *
  * SQS counts the timeout from when it carries out the receive, which is after we sent it. So our own deadline, counted from
- * sending on the monotonic clock and less a margin, is earlier, unless the machine slept: that clock stands still then. When it passes without an extension known to have been
- * granted, the message is given up: its receipt may belong to the past. The alarm is apart from extending, which may hang.
+ * sending on the monotonic clock and less a margin, is earlier, unless the machine slept: that clock stands still then. When
+ * it passes without an extension known to have been granted, the message is given up: its receipt may belong to the past. The
+ * alarm is apart from extending, which may hang.
  *
  * A receive that waited for long may have brought the message at its beginning or at its end, so little of the timeout is
  * certain. Then the message is extended before anything is done with it.
