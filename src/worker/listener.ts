@@ -24,7 +24,7 @@ export interface ListenerOptions {
   onCancel(jobId: string): void
   /** Whether messages arrive, from now on. */
   onHears(hears: boolean): void
-  readonly events: LoopEvents
+  readonly events: Required<LoopEvents>
 }
 
 export class Listener {
@@ -77,6 +77,7 @@ export class Listener {
     if (!this.#subscribed) {
       await listen(this.#lane)
       this.#subscribed = true
+      this.#options.events.worksAgain() // Also when no tick has failed: a connection can be lost between them.
     }
     const hears = await this.#testArrives()
     this.#options.onHears(hears)

@@ -260,21 +260,38 @@ test('no job is claimed or started while outcomes cannot be recorded, and those 
   assert.deepEqual([started.length, busy.tally.completed, busy.tally.released], [4, 4, 0])
 })
 
-test('the log says what is in trouble, and that it works again', async (t) => {
-  const { far, proxy, worker, log } = await behindProxy(t)
+/** What the log says of troubles. */
+function troubles({ log }: Pick<Scene, 'log'>) {
   const says = (text: string) => log.some(({ level, message }) => level === 'warn' && message.startsWith(text))
-  const inTrouble = (doing: string) => says(`trouble with the database: ${doing}; trying again`)
-  const isOver = (doing: string) => says(`${doing} works again after `)
+  return {
+    began: (doing: string) => says(`trouble with the database: ${doing}; trying again`),
+    areOver: (doing: string) => says(`${doing} works again after `),
+  }
+}
+
+test('the log says what is in trouble, and that it works again', async (t) => {
+  const setting = await behindProxy(t)
+  const { far, proxy, worker } = setting
+  const { began, areOver } = troubles(setting)
   proxy.refuse()
   const busy = worker([handle(task, () => {})], {}, far)
-  await until('it is said', () => inTrouble('connecting'))
+  await until('it is said', () => began('connecting'))
   proxy.accept()
-  await until('it is over', () => isOver('connecting'))
+  await until('it is over', () => areOver('connecting'))
   await next(busy, 'wakeup')
   proxy.refuse()
   proxy.cut()
-  await until('it is said', () => inTrouble('claiming') && inTrouble('listening'))
-  assert.ok(!isOver('claiming') && !isOver('listening'))
+  await until('it is said', () => began('claiming') && began('listening'))
+  assert.ok(!areOver('claiming') && !areOver('listening'))
   proxy.accept()
-  await until('it is over', () => isOver('claiming') && isOver('listening'))
+  await until('it is over', () => areOver('claiming') && areOver('listening'))
+})
+
+test('that is said also of a connection which was lost and made anew at once', async (t) => {
+  const setting = await behindProxy(t)
+  const { began, areOver } = troubles(setting)
+  await next(setting.worker([handle(task, () => {})], {}, setting.far), 'wakeup')
+  setting.proxy.cut()
+  await until('it is said', () => began('listening'))
+  await until('it is over', () => areOver('listening'))
 })
