@@ -141,7 +141,7 @@ function hold(child: ChildProcess, held: boolean): void {
 
 /** Its port is open once it is up; this shows that the way behind it is as well. */
 async function connectOnce(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 15_000 })
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
   client.on('error', () => {})
   try {
     await client.connect()

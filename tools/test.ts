@@ -19,6 +19,9 @@ const VERSIONS: Record<string, PostgresVersion> = { 14: 14, 15: 15, 16: 16, 17: 
 // The data lives for one run, so nothing is gained by surviving a power cut.
 const FAST = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_connections: '200' }
 
+/** Of a test, and of a whole file: with Node each file is a test of its own. */
+const HANGS_AFTER_MS = 600_000
+
 interface Server {
   url: string
   stop(): Promise<void>
@@ -87,7 +90,14 @@ async function dropDatabases(adminUrl: string, template: string): Promise<void> 
 }
 
 function runTests(files: string[], env: Record<string, string>, stopping: AbortSignal): Promise<number> {
-  const flags = ['--import', 'tsx', '--test', '--test-concurrency=2', '--test-timeout=180000', '--test-reporter=spec']
+  const flags = [
+    '--import',
+    'tsx',
+    '--test',
+    '--test-concurrency=2',
+    `--test-timeout=${HANGS_AFTER_MS}`,
+    '--test-reporter=spec',
+  ]
   const child = spawn(process.execPath, [...flags, ...files], {
     cwd: ROOT,
     env: { ...process.env, ...env },

@@ -87,7 +87,7 @@ export async function gather(
 /** Postgres takes a moment to notice that somebody is gone. */
 async function connectionsLeft({ pool, database }: World): Promise<number> {
   let left = 0
-  for (let look = 0; look < 50; look++) {
+  for (let look = 0; look < 600; look++) {
     const { rows } = await pool.query(
       'select count(*)::int from pg_stat_activity where datname = current_database() and application_name <> $1',
       [OURS],

@@ -10,7 +10,7 @@ import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const GONE_WITHIN_MS = 30_000
+const GONE_WITHIN_MS = 90_000
 
 export class Demo {
   readonly ended: Promise<number | string>

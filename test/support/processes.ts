@@ -12,7 +12,7 @@ import type { WorkerProgram } from '../worker/programs/worker.ts'
 const PROGRAM = fileURLToPath(new URL('../worker/programs/worker.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Guards against waiting for ever, and says nothing about how long things should take. */
-const WITHIN_MS = 60_000
+const WITHIN_MS = 120_000
 const LOOK_AGAIN_MS = 10
 
 type NotYet = undefined | false

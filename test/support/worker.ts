@@ -20,7 +20,7 @@ import {
 import { freshDatabase, type TestDatabase } from './database.ts'
 
 /** Longer than anything takes here: it only keeps a test that waits for what never comes from hanging. */
-const HANGS_AFTER_MS = 45_000
+const HANGS_AFTER_MS = 90_000
 
 /** Undone in reverse, whatever the order in which Node runs hooks: workers stop before their database is dropped. */
 export type Undo = Pick<TestContext, 'after'>

@@ -14,7 +14,7 @@ import { freshDatabase } from '../support/database.ts'
 
 const LAUNCHER = new URL('../../tools/pgbouncer.ts', import.meta.url).href
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const WITHIN_MS = 20_000
+const WITHIN_MS = 90_000
 
 async function connected(t: TestContext, url: string): Promise<pg.Client> {
   const client = new pg.Client(url)

@@ -15,7 +15,7 @@ import { startPostgres } from '../../tools/postgres.ts'
 
 const LAUNCHER = new URL('../../tools/postgres.ts', import.meta.url).href
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const WITHIN_MS = 20_000
+const WITHIN_MS = 90_000
 const posixOnly = { skip: process.platform === 'win32' ? 'no shell keeps watch there' : false }
 
 interface Started {
