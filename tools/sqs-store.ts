@@ -7,7 +7,7 @@ interface Queue {
   readonly fifoMessages: Map<string, { sequenceNumber: string }[]>
   /** How many of each group are in flight. */
   readonly fifoLockedGroups: Map<string, number>
-  readonly inflightMessages: Map<string, { message: { messageGroupId: string } }>
+  readonly inflightMessages: Map<string, { message: { messageGroupId: string }; visibilityDeadline: number }>
   dequeue(...args: unknown[]): unknown[]
   dequeueFifo(most: number, ...rest: unknown[]): { ReceiptHandle: string }[]
   processTimers(): void
@@ -15,12 +15,18 @@ interface Queue {
 
 interface Store {
   createQueue(...args: unknown[]): Queue
+  getQueue(url: string): Queue | undefined
+}
+
+export interface PatchedStore extends Required<Pick<BuildAppOptions, 'stores'>> {
+  /** All that is in flight in this queue can be received again, as if its time were over. */
+  endTimeouts(url: string): void
 }
 
 /** The connection that the request under way came on. */
 export const caller = new AsyncLocalStorage<Socket>()
 
-export async function sqsStore(options: { groupsTogether: boolean }): Promise<Pick<BuildAppOptions, 'stores'>> {
+export async function sqsStore(options: { groupsTogether: boolean }): Promise<PatchedStore> {
   const { SqsStore } = await import(new URL('sqs/sqsStore.js', import.meta.resolve('fauxqs')).href)
   const store: Store = new SqsStore()
   const createQueue = store.createQueue.bind(store)
@@ -30,13 +36,23 @@ export async function sqsStore(options: { groupsTogether: boolean }): Promise<Pi
     if (options.groupsTogether) giveGroupsTogether(queue)
     return queue
   }
-  return { stores: { sqsStore: store } as never }
+  const endTimeouts = (url: string) => {
+    const queue = store.getQueue(url)!
+    for (const entry of queue.inflightMessages.values()) entry.visibilityDeadline = 0
+    queue.processTimers()
+  }
+  return { stores: { sqsStore: store } as never, endTimeouts }
 }
 
 /** By itself it gives a message to a long poll that was hung up on, and the message is seen again half a minute later. */
 function giveNothingToTheGone(queue: Queue): void {
   const take = queue.dequeue.bind(queue)
-  queue.dequeue = (...args) => (caller.getStore()?.destroyed ? [] : take(...args))
+  queue.dequeue = (...args) => (hasHungUp(caller.getStore()) ? [] : take(...args))
+}
+
+/** Who has said goodbye is not there any more, though the connection may take a moment to close. */
+function hasHungUp(socket: Socket | undefined): boolean {
+  return socket !== undefined && (socket.destroyed || socket.readableEnded || socket.writableEnded)
 }
 
 /**

@@ -16,6 +16,8 @@ export interface SqsServer {
   ): Promise<string>
   /** How many messages are in the queue, seen or not. */
   depth(url: string): Promise<{ visible: number; inFlight: number }>
+  /** All that is in flight can be received again, as if its time were over: nobody has to wait for that. */
+  endTimeouts(url: string): void
   stop(): Promise<void>
 }
 
@@ -33,7 +35,8 @@ export function environmentOf({ endpoint }: SqsServer): Record<string, string> {
 /** `groupsTogether`: a receive from a FIFO queue gets several messages of a group, as from AWS. By itself it gets one. */
 export async function startSqs({ groupsTogether = false } = {}): Promise<SqsServer> {
   // Its own start function would listen on every interface.
-  const app = buildApp({ logger: false, ...(await sqsStore({ groupsTogether })) })
+  const { stores, endTimeouts } = await sqsStore({ groupsTogether })
+  const app = buildApp({ logger: false, stores })
   app.addHook('preHandler', (request, _, done) => caller.run(request.raw.socket, done))
   const endpoint = await app.listen({ host: '127.0.0.1', port: 0 })
   const credentials = { accessKeyId: 'local', secretAccessKey: 'local' }
@@ -66,6 +69,7 @@ export async function startSqs({ groupsTogether = false } = {}): Promise<SqsServ
       const { ApproximateNumberOfMessages, ApproximateNumberOfMessagesNotVisible } = await attributesOf(url)
       return { visible: Number(ApproximateNumberOfMessages), inFlight: Number(ApproximateNumberOfMessagesNotVisible) }
     },
+    endTimeouts,
     stop: async () => {
       client.destroy()
       await app.close()

@@ -131,7 +131,6 @@ test('a message that cannot be deleted comes again, and is already handled', asy
   const busy = consumer(
     {
       queueUrl: url,
-      visibility: '1s',
       handle: oncePerMessage(lh, messageSource('q'), (tx) => tx.query('insert into effect default values')),
     },
     client,
@@ -139,6 +138,7 @@ test('a message that cannot be deleted comes again, and is already handled', asy
   const [handled, again] = [next(busy, 'handled'), next(busy, 'already_handled')]
   await send(url, {})
   assert.equal((await handled).deleted, false)
+  sqs.endTimeouts(url)
   const { deleted, receiveCount } = await again
   assert.deepEqual([deleted, receiveCount], [true, 2])
   assert.equal((await db.pool.query('select from effect')).rowCount, 1)

@@ -5,6 +5,7 @@ import type { LogEntry } from '../../src/index.ts'
 import { Events, ofQueue } from '../../src/sqs/events.ts'
 import type { HeldMessage } from '../../src/sqs/held.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/worker.ts'
 import { gate, isEmpty, next, silence, sqsScene, told } from './scene.ts'
 import { message, STANDARD, scripted, settled } from './scripted.ts'
@@ -172,16 +173,18 @@ test('held are those that wait, that are handled, and that are about to be delet
 })
 
 test('a handler that takes too long is aborted, and its message comes again', async (t) => {
+  const clock = movableTimers(t)
   const scene = await sqsScene(t)
-  const { queue, send, consumer } = scene
+  const { sqs, queue, send, consumer } = scene
   const url = await queue()
+  const started = gate()
   let reason: unknown
   const busy = consumer({
     queueUrl: url,
-    visibility: '1s',
-    timeout: '1s',
+    timeout: '10s',
     handle: ({ receiveCount, signal }) => {
       if (receiveCount > 1) return undefined
+      started.open()
       return silence(signal).catch((aborted) => {
         reason = aborted
       })
@@ -189,8 +192,11 @@ test('a handler that takes too long is aborted, and its message comes again', as
   })
   const [expired, handled] = [next(busy, 'expired'), told(busy, 'handled', 2)]
   const messageId = await send(url, {})
+  await started.opened
+  clock.pass(10_000)
   assert.equal((await expired).messageId, messageId)
   assert.match(String(reason), /its handler takes too long/)
+  sqs.endTimeouts(url)
   assert.deepEqual(
     (await handled).map(({ receiveCount, deleted }) => [receiveCount, deleted]),
     [
@@ -202,11 +208,18 @@ test('a handler that takes too long is aborted, and its message comes again', as
 })
 
 test('the time to delete a message is not the time of its handler', async (t) => {
-  const mayDelete = gate()
-  const { start } = scripted([message('m')], { DeleteMessageBatch: (_, usual) => mayDelete.opened.then(usual) })
-  const consumer = start(t, { queueUrl: STANDARD, visibility: '1s', timeout: '1s' })
+  const clock = movableTimers(t)
+  const [deleting, mayDelete] = [gate(), gate()]
+  const { start } = scripted([message('m')], {
+    DeleteMessageBatch: (_, usual) => {
+      deleting.open()
+      return mayDelete.opened.then(usual)
+    },
+  })
+  const consumer = start(t, { queueUrl: STANDARD, timeout: '1s' })
   const handled = next(consumer, 'handled')
-  await told(consumer, 'extended', 5) // A third of a second each.
+  await deleting.opened
+  clock.pass(5_000)
   mayDelete.open()
   assert.deepEqual([(await handled).deleted, consumer.counts().expired], [true, 0])
 })

@@ -1,7 +1,7 @@
 // FIFO queues: messages that could not be kept invisible. None of their group overtakes them, and none takes up room.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { movableClock } from '../support/movable-clock.ts'
+import { movableClock, movableTimers } from '../support/movable-clock.ts'
 import { inTime, until } from '../support/worker.ts'
 import { gate, next, silence, told } from './scene.ts'
 import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
@@ -64,13 +64,13 @@ test('received late, and one was extended at the second attempt: only it was ask
 })
 
 test('those behind one that is no longer ours are handed back, and the one before it goes on', async (t) => {
+  const clock = movableTimers(t)
   const mayEnd = gate()
   const { start, did } = scripted(MESSAGES.slice(0, 2).concat(MESSAGES.slice(3)), {
     ChangeMessageVisibilityBatch: ({ asked }) => refusing(asked, ['a2'], 'MessageNotInflight', true),
   })
   const started: string[] = []
   const consumer = start(t, {
-    visibility: '1s',
     handle: ({ id, signal }) => {
       started.push(id)
       return mayEnd.opened.then(() => signal.throwIfAborted())
@@ -81,6 +81,8 @@ test('those behind one that is no longer ours are handed back, and the one befor
     next(consumer, 'returned'),
     next(consumer, 'handled'),
   ]
+  await until('all are held', () => consumer.held === 3)
+  clock.pass(10_100) // A third of their time, and a little more.
   assert.equal((await expired).messageId, 'a2')
   assert.deepEqual([(await returned).messageId, (await returned).reason], ['a3', 'group'])
   mayEnd.open()
@@ -91,16 +93,18 @@ test('those behind one that is no longer ours are handed back, and the one befor
 })
 
 test('those that expire while they wait free their places', async (t) => {
+  const clock = movableTimers(t)
   const mayEnd = gate()
   t.after(mayEnd.open)
   const ten = Array.from({ length: 10 }, (_, index) => message(`a${index}`, 'a'))
   const { start, all } = scripted(ten, {
     ChangeMessageVisibilityBatch: () => Promise.reject(new Error('unreachable')),
   })
-  const consumer = start(t, { visibility: '1s', onGroupFailure: 'skip', handle: () => mayEnd.opened })
+  const consumer = start(t, { onGroupFailure: 'skip', handle: () => mayEnd.opened })
   const expired = told(consumer, 'expired', 10)
   await until('all are held', () => consumer.held === 10)
   assert.equal(all('ReceiveMessage').length, 1)
+  clock.pass(30_000)
   await expired
   await until('it asks again', () => all('ReceiveMessage').length === 2)
   // The place of the one that runs is not free.
@@ -146,7 +150,8 @@ test('skip: when the first one expires, those that wait behind it go on', async 
 })
 
 test('a handler that hung and ends at last does not disturb those of its group that came after it', async (t) => {
-  const [expired, hung, follower] = [gate(), gate(), gate()]
+  const clock = movableTimers(t)
+  const [started, expired, hung, follower] = [gate(), gate(), gate(), gate()]
   const deliveries = [
     async () => [message('a1', 'a')],
     () => expired.opened.then(() => [message('a2', 'a'), message('a3', 'a')]),
@@ -155,10 +160,16 @@ test('a handler that hung and ends at last does not disturb those of its group t
     ReceiveMessage: async ({ signal }) => ({ Messages: await (deliveries.shift() ?? (() => silence(signal)))() }),
   })
   const consumer = start(t, {
-    timeout: 100,
-    handle: ({ id }) => (id === 'a1' ? hung.opened : id === 'a2' ? follower.opened : undefined),
+    timeout: '10s',
+    handle: ({ id }) => {
+      started.open()
+      return id === 'a1' ? hung.opened : id === 'a2' ? follower.opened : undefined
+    },
   })
-  await next(consumer, 'expired')
+  const tooLong = next(consumer, 'expired')
+  await started.opened
+  clock.pass(10_000)
+  await tooLong
   expired.open()
   await until('both are held', () => consumer.held === 3)
   hung.open()

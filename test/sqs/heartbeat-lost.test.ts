@@ -1,18 +1,36 @@
 // When a message cannot be kept invisible somebody else gets it, while its handler runs: what each way of handling makes of it.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { kind, messageSource } from '../../src/index.ts'
 import { inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../src/sqs/index.ts'
+import { type MovableClock, movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { count, until } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
 import { gate, isEmpty, next, type SqsScene, sqsScene, through } from './scene.ts'
 
 const body = z.object({ id: z.number() })
-/** So short that a message really comes again. */
-const BRIEF = { visibility: '1s', concurrency: 1 } as const
+/** With no room for another one, so that none of its receives takes what comes again. */
+const ONE = { concurrency: 1 } as const
+const VISIBILITY_MS = 30_000
 const ARROWS = { pending: ['completed'] } as const
+
+interface OwnScene extends SqsScene {
+  readonly clock: MovableClock
+}
+
+async function ownScene(t: TestContext): Promise<OwnScene> {
+  const clock = movableTimers(t)
+  return { ...(await sqsScene(t)), clock }
+}
+
+/** The handler runs, and nobody has extended its message in time: others may have it now. */
+async function losesIt({ clock, sqs }: OwnScene, url: string, started: Promise<void>): Promise<void> {
+  await started
+  clock.pass(VISIBILITY_MS)
+  sqs.endTimeouts(url)
+}
 
 /** A client whose extensions all fail, and what else was sent through it. */
 function withoutHeartbeat({ sqs }: SqsScene) {
@@ -25,18 +43,18 @@ function withoutHeartbeat({ sqs }: SqsScene) {
 }
 
 test('a function: it is aborted, another delivery does the work, and the stale receipt deletes nothing', async (t) => {
-  const scene = await sqsScene(t)
+  const scene = await ownScene(t)
   const { queue, send, consumer, provider } = scene
   const url = await queue()
   const { client, sent } = withoutHeartbeat(scene)
-  const aborted = gate()
-  const late = gate()
+  const [started, aborted, late] = [gate(), gate(), gate()]
   const slow = consumer(
     {
-      ...BRIEF,
+      ...ONE,
       queueUrl: url,
       handle: async ({ signal }) => {
         signal.addEventListener('abort', aborted.open)
+        started.open()
         await late.opened // It does not heed its signal, and returns as if all were well.
       },
     },
@@ -44,6 +62,7 @@ test('a function: it is aborted, another delivery does the work, and the stale r
   )
   const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
   const messageId = await send(url, {})
+  await losesIt(scene, url, started.opened)
   assert.equal((await expired).messageId, messageId)
   await aborted.opened
   const other = consumer({ queueUrl: url, handle: () => callProvider(provider.url, 'work') })
@@ -57,24 +76,26 @@ test('a function: it is aborted, another delivery does the work, and the stale r
 })
 
 test('in two phases: the effect goes on and happens once, since whoever gets the message finds the claim', async (t) => {
-  const scene = await sqsScene(t)
+  const scene = await ownScene(t)
   const { db, queue, send, consumer, provider } = scene
   await createSummaries(db, 1)
   const url = await queue()
-  const late = gate()
+  const [started, late] = [gate(), gate()]
   let wasAborted: boolean | undefined
   const handle = inTwoPhases<{ id: number }, 'result' | 'completed_at'>(summaries, db.pool, {
     id: ({ body }) => body.id,
     effect: async (_, { signal }) => {
       await callProvider(provider.url, 'summary')
+      started.open()
       await late.opened
       wasAborted = signal.aborted
       return { result: 'done' }
     },
   })
-  const slow = consumer({ ...BRIEF, queueUrl: url, body, handle }, withoutHeartbeat(scene).client)
+  const slow = consumer({ ...ONE, queueUrl: url, body, handle }, withoutHeartbeat(scene).client)
   const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
   await send(url, { id: 1 })
+  await losesIt(scene, url, started.opened)
   await expired
   const other = consumer({ queueUrl: url, body, handle })
   assert.equal((await next(other, 'already_handled')).deleted, true)
@@ -87,10 +108,11 @@ test('in two phases: the effect goes on and happens once, since whoever gets the
 })
 
 test('in one update: the work is done twice, the row is changed once, and no failure is recorded', async (t) => {
-  const scene = await sqsScene(t)
+  const scene = await ownScene(t)
   const { db, queue, send, consumer, provider } = scene
   await createSummaries(db, 1)
   const url = await queue()
+  const started = gate()
   const slowWork = inOneUpdate<{ id: number }, typeof ARROWS, 'pending', 'result' | 'completed_at'>(
     summaries,
     db.pool,
@@ -100,14 +122,17 @@ test('in one update: the work is done twice, the row is changed once, and no fai
       to: 'completed',
       work: async ({ signal }) => {
         await callProvider(provider.url, 'summary')
-        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+        const aborted = new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+        started.open()
+        await aborted
         return { result: 'never' }
       },
     },
   )
-  const slow = consumer({ ...BRIEF, queueUrl: url, body, handle: slowWork }, withoutHeartbeat(scene).client)
+  const slow = consumer({ ...ONE, queueUrl: url, body, handle: slowWork }, withoutHeartbeat(scene).client)
   const stopped = new Promise((resolve) => slow.on('expired', () => resolve(slow.stop()))) // Or it would get it again.
   await send(url, { id: 1 })
+  await losesIt(scene, url, started.opened)
   await stopped
   assert.deepEqual([(await summary(db, 1)).status, (await summary(db, 1)).attempt_count], ['pending', 0])
   const other = consumer({
@@ -127,20 +152,22 @@ test('in one update: the work is done twice, the row is changed once, and no fai
 })
 
 test('once per message: the second waits for the first, and is already handled', async (t) => {
-  const scene = await sqsScene(t)
+  const scene = await ownScene(t)
   const { db, lh, queue, send, consumer } = scene
   await db.pool.query('create table effect ()')
   const url = await queue()
-  const late = gate()
+  const [started, late] = [gate(), gate()]
   let inside = 0
   const handle = oncePerMessage(lh, messageSource('test'), async (tx) => {
     inside++
     await tx.query('insert into effect default values')
+    started.open()
     await late.opened
   })
-  const slow = consumer({ ...BRIEF, queueUrl: url, handle }, withoutHeartbeat(scene).client)
+  const slow = consumer({ ...ONE, queueUrl: url, handle }, withoutHeartbeat(scene).client)
   const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
   await send(url, {})
+  await losesIt(scene, url, started.opened)
   await expired
   const other = consumer({ queueUrl: url, handle })
   const already = next(other, 'already_handled')
@@ -155,17 +182,18 @@ test('once per message: the second waits for the first, and is already handled',
 })
 
 test('into a queue of ours: the job is there already', async (t) => {
-  const scene = await sqsScene(t)
+  const scene = await ownScene(t)
   const { db, lh, queue, send, consumer } = scene
   const url = await queue()
-  const late = gate()
+  const [started, late] = [gate(), gate()]
   const enqueue = intoQueue(lh, kind('task'))
   const slow = consumer<undefined>(
     {
-      ...BRIEF,
+      ...ONE,
       queueUrl: url,
       handle: async (message) => {
         const answer = await enqueue(message)
+        started.open()
         await late.opened
         return answer
       },
@@ -174,6 +202,7 @@ test('into a queue of ours: the job is there already', async (t) => {
   )
   const [expired, handledLate] = [next(slow, 'expired'), next(slow, 'handled')]
   await send(url, {})
+  await losesIt(scene, url, started.opened)
   await expired
   const other = consumer<undefined>({ queueUrl: url, handle: enqueue })
   assert.equal((await next(other, 'already_handled')).deleted, true)

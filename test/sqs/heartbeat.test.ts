@@ -6,12 +6,15 @@ import { HeldMessage } from '../../src/sqs/held.ts'
 import type { SqsQueue } from '../../src/sqs/queue.ts'
 import type { Refusal } from '../../src/sqs/request.ts'
 import { secondsFor, Visibility } from '../../src/sqs/visibility.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { inTime, until } from '../support/worker.ts'
 import { gate, next, silence, told } from './scene.ts'
 import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
 const TWELVE_HOURS_S = 43_200
 const MANY_MINUTES_MS = 1_800_000
+/** Of 30 s, and a little more: then it is time to extend. */
+const A_THIRD_MS = 10_100
 
 interface Extension {
   readonly entries: readonly { readonly receipt: string; readonly seconds: number }[]
@@ -55,10 +58,10 @@ test('an extension is waited for ten seconds at most, and hung up on when the co
 })
 
 test('a short timeout is not spent waiting for an extension', async (t) => {
-  const { visibility, extensions } = extending(t, 6_000, ({ signal }) => silence(signal))
-  await visibility.hold([held('due', 3_000, 3_000)])
+  const { visibility, extensions } = extending(t, 24_000, ({ signal }) => silence(signal))
+  await visibility.hold([held('due', 10_000, 14_000)])
   await until('it is extended', () => extensions.length === 1)
-  assert.equal(extensions[0]!.withinMs, 2_000)
+  assert.equal(extensions[0]!.withinMs, 8_000)
 })
 
 test('what is handed back while others are extended is not extended any more', async (t) => {
@@ -119,28 +122,44 @@ test('a message that is to come again in twelve hours is hidden for a little les
 })
 
 test('an extension that is refused as its message was deleted just now gives nothing up', async (t) => {
-  const refused = gate()
+  const clock = movableTimers(t)
+  const [deleting, refused] = [gate(), gate()]
   const { start } = scripted([message('m')], {
-    DeleteMessageBatch: (_, usual) => refused.opened.then(usual),
+    DeleteMessageBatch: (_, usual) => {
+      deleting.open()
+      return refused.opened.then(usual)
+    },
     ChangeMessageVisibilityBatch: ({ asked }) => {
       refused.open()
       return refusing(asked, ['m'], 'MessageNotInflight', true)
     },
   })
-  const consumer = start(t, { queueUrl: STANDARD, visibility: '1s' })
-  assert.equal((await next(consumer, 'handled')).deleted, true)
+  const consumer = start(t, { queueUrl: STANDARD })
+  const handled = next(consumer, 'handled')
+  await deleting.opened
+  clock.pass(A_THIRD_MS)
+  assert.equal((await handled).deleted, true)
   assert.equal(consumer.counts().expired, 0)
 })
 
 test('a throttled extension is not a refusal, whoever is to blame', async (t) => {
+  const clock = movableTimers(t)
   let extensions = 0
   const { start } = scripted([message('m')], {
     ChangeMessageVisibilityBatch: ({ asked }, usual) =>
       ++extensions === 1 ? refusing(asked, ['m'], 'RequestThrottled', true) : usual(),
   })
-  const enough = gate()
-  const consumer = start(t, { queueUrl: STANDARD, visibility: '1s', handle: () => enough.opened })
+  const [started, enough] = [gate(), gate()]
+  const consumer = start(t, {
+    queueUrl: STANDARD,
+    handle: () => {
+      started.open()
+      return enough.opened
+    },
+  })
   const [problem, extended] = [next(consumer, 'problem'), next(consumer, 'extended')]
+  await started.opened
+  clock.pass(A_THIRD_MS)
   assert.equal((await problem).doing, 'extending visibility')
   await extended
   enough.open()
@@ -149,18 +168,24 @@ test('a throttled extension is not a refusal, whoever is to blame', async (t) =>
 })
 
 test('what a handler throws after its message was given up is in the log', async (t) => {
+  const clock = movableTimers(t)
   const log: LogEntry[] = []
   const { start } = scripted([message('m')], {
     ChangeMessageVisibilityBatch: ({ asked }) => refusing(asked, ['m'], 'MessageNotInflight', true),
   })
+  const started = gate()
   const consumer = start(t, {
     queueUrl: STANDARD,
-    visibility: '1s',
     log: (entry) => log.push(entry),
-    handle: ({ signal }) =>
-      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('the real bug')))),
+    handle: ({ signal }) => {
+      started.open()
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('the real bug'))))
+    },
   })
-  await told(consumer, 'expired', 1)
+  const expired = next(consumer, 'expired')
+  await started.opened
+  clock.pass(A_THIRD_MS)
+  await expired
   await until('it is logged', () => log.some(({ error }) => String(error) === 'Error: the real bug'))
   assert.equal(consumer.counts().returned, 0)
 })
@@ -201,11 +226,12 @@ test('to extend hundreds at once makes Node warn of no leak', async (t) => {
 })
 
 test('a message is not handed back while its extension is under way: carried out later, that would have the last word', async (t) => {
-  const [fail, answer] = [gate(), gate()]
+  const clock = movableTimers(t)
+  const [started, fail, answer] = [gate(), gate(), gate()]
   const order: string[] = []
   const { start } = scripted([message('1')], {
     ChangeMessageVisibilityBatch: async ({ asked }, usual) => {
-      if (asked.Entries![0]!.VisibilityTimeout !== 3) {
+      if (asked.Entries![0]!.VisibilityTimeout !== 30) {
         order.push('handed back')
         return usual()
       }
@@ -217,14 +243,16 @@ test('a message is not handed back while its extension is under way: carried out
   })
   const consumer = start(t, {
     queueUrl: STANDARD,
-    visibility: '3s',
     backoff: { first: '15m' },
     handle: async () => {
+      started.open()
       await fail.opened
       throw new Error('no')
     },
   })
   const returned = next(consumer, 'returned')
+  await started.opened
+  clock.pass(A_THIRD_MS)
   await inTime(fail.opened, 'no extension')
   await settled()
   answer.open()

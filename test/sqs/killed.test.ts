@@ -16,8 +16,7 @@ import { gate, isEmpty, next, type SqsScene, sqsScene, told } from './scene.ts'
 const PROGRAM = fileURLToPath(new URL('programs/consumer.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** A killed consumer's messages are visible again after this. */
-const SOON = { visibility: '1s', concurrency: 1 } as const
+const ONE = { concurrency: 1 } as const
 
 async function start({ undo, db, sqs }: SqsScene, orders: Omit<Orders, 'url' | 'sqs'>): Promise<WorkerProcess> {
   const child = spawn(
@@ -32,6 +31,12 @@ async function start({ undo, db, sqs }: SqsScene, orders: Omit<Orders, 'url' | '
   })
   await process_.prints('ready')
   return process_
+}
+
+/** It is gone, and by and by so is its hold on what it had received. */
+async function killed({ sqs }: SqsScene, process_: WorkerProcess, queueUrl: string): Promise<void> {
+  assert.deepEqual(await process_.ends(), { code: null, signal: 'SIGKILL' })
+  sqs.endTimeouts(queueUrl)
 }
 
 function successor(scene: SqsScene, queueUrl: string, way: Way, provider: string, keyed = false): SqsConsumer<Body> {
@@ -91,8 +96,8 @@ for (const [way, diesAt, then, times] of CASES) {
     const { db, queue, send, provider } = scene
     const url = await queue()
     await send(url, { id: 1 })
-    const first = await start(scene, { queueUrl: url, provider: provider.url, way, diesAt, options: SOON })
-    assert.deepEqual(await first.ends(), { code: null, signal: 'SIGKILL' })
+    const first = await start(scene, { queueUrl: url, provider: provider.url, way, diesAt, options: ONE })
+    await killed(scene, first, url)
     const second = successor(scene, url, way, provider.url)
     // The dead one's last long poll may have swallowed a delivery.
     if (then === 'handled') assert.ok((await next(second, 'handled')).receiveCount > 1)
@@ -121,11 +126,11 @@ for (const way of ['two phases', 'one update'] as const) {
       url,
       ids().map((id) => ({ id })),
     )
-    const options = { ...SOON, concurrency: 10 }
+    const options = { concurrency: 10 }
     const first = await start(scene, { queueUrl: url, provider: slow.url, way, keyed: true, options })
     await until('all ten are in their effects', () => slow.calls.length === 10)
     first.kill('SIGKILL')
-    await first.ends()
+    await killed(scene, first, url)
     hold.open()
     const second = successor(scene, url, way, slow.url, true)
     const handled = told(second, 'handled', 10)
@@ -152,9 +157,9 @@ for (const [fifo, letters] of [
     const { queue, send, consumer, depth, provider } = scene
     const [url, dead] = [await queue({ fifo }), await queue({ fifo })]
     await send(url, '{')
-    const orders = { queueUrl: url, deadLetterQueueUrl: dead, provider: provider.url, options: SOON }
+    const orders = { queueUrl: url, deadLetterQueueUrl: dead, provider: provider.url, options: ONE }
     const first = await start(scene, { ...orders, way: 'into a queue', diesAt: 'before the delete' })
-    assert.deepEqual(await first.ends(), { code: null, signal: 'SIGKILL' })
+    await killed(scene, first, url)
     const second = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} })
     assert.equal((await next(second, 'dead')).deleted, true)
     assert.deepEqual(await depth(dead), { visible: letters, inFlight: 0 })

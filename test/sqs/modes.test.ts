@@ -211,9 +211,11 @@ for (const [known, end] of [
       input: ({ body, receiveCount }) => ({ ...body, receiveCount }),
       ...(end === 'dead' ? { key: ({ body }) => body.to } : {}),
     })
-    const busy = consumer<{ to: string }>({ queueUrl: url, deadLetterQueueUrl: dead, visibility: '1s', handle }, client)
-    const ended = next(busy, end)
+    const busy = consumer<{ to: string }>({ queueUrl: url, deadLetterQueueUrl: dead, handle }, client)
+    const [handled, ended] = [next(busy, 'handled'), next(busy, end)]
     await send(url, { to: 'ann' })
+    assert.equal((await handled).deleted, false)
+    sqs.endTimeouts(url)
     const { receiveCount, deleted, ...more } = await ended
     assert.deepEqual([receiveCount, deleted], [2, true])
     assert.equal('reason' in more ? more.reason : undefined, end === 'dead' ? 'key_conflict' : undefined)

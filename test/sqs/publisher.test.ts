@@ -7,6 +7,7 @@ import { SqsPublisher, type SqsPublisherOptions } from '../../src/sqs/publisher.
 import type { FaultySqsOptions } from '../../tools/faulty-sqs.ts'
 import { gate } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { codeOf } from '../support/worker.ts'
 import { type BehindProxy, queueBehindProxy } from './behind-proxy.ts'
 
@@ -142,11 +143,15 @@ test('lost replies, resets, errors and cut connections: all arrive, some twice',
 })
 
 test('a reply that never comes is not waited for longer than the timeout', async (t) => {
+  const clock = movableTimers(t)
   const { publisher, proxy, drainIds } = await scene(t)
   const { promise, open } = gate()
   t.after(open)
-  void proxy.fault({ fault: 'late reply', until: promise })
-  await publisher({ timeout: '1s' }).publish(['a'])
+  const arrived = proxy.fault({ fault: 'late reply', until: promise })
+  const published = publisher({ timeout: '30s' }).publish(['a'])
+  await arrived
+  clock.pass(30_000)
+  await published
   assert.deepEqual(await drainIds(), ['a', 'a'])
 })
 

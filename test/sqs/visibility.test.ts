@@ -5,30 +5,36 @@ import { HeldMessage } from '../../src/sqs/held.ts'
 import type { SqsClient, SqsConsumer } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
 import { Visibility } from '../../src/sqs/visibility.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
 
-/** So short that a message really comes again. */
-const BRIEF = { visibility: '1s' } as const
+/** Of 30 s, and a little more: then it is time to extend. */
+const A_THIRD_MS = 10_100
 
 test('a handler that takes several timeouts is not disturbed, and its message is delivered once', async (t) => {
+  const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { queue, send, consumer, provider } = scene
   const url = await queue()
-  const enough = gate()
+  const [started, enough] = [gate(), gate()]
   const options = {
-    ...BRIEF,
     queueUrl: url,
     handle: async ({ signal }: { signal: AbortSignal }) => {
       await callProvider(provider.url, 'slow')
+      started.open()
       await enough.opened
       signal.throwIfAborted()
     },
   }
   const busy = [consumer(options), consumer(options)]
   await send(url, {})
-  // A third of the timeout each: ten of them are three timeouts.
-  await Promise.race(busy.map((one) => told(one, 'extended', 10)))
+  await started.opened
+  for (let thirds = 0; thirds < 10; thirds++) {
+    const extended = Promise.race(busy.map((one) => next(one, 'extended')))
+    clock.pass(A_THIRD_MS)
+    await extended
+  }
   const handled = Promise.race(busy.map((one) => next(one, 'handled')))
   enough.open()
   assert.equal((await handled).receiveCount, 1)
@@ -38,6 +44,7 @@ test('a handler that takes several timeouts is not disturbed, and its message is
 })
 
 test('an extension that is refused for one message is asked for again, and the others have theirs', async (t) => {
+  const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { queue, sendMany, consumer, sqs } = scene
   const url = await queue()
@@ -49,12 +56,22 @@ test('an extension that is refused for one message is asked for again, and the o
     const failed = { Id: first!.Id, Code: 'InternalError', SenderFault: false }
     return { Successful: others, Failed: [failed] }
   })
-  const enough = gate()
-  const busy = consumer({ queueUrl: url, visibility: '2s', handle: () => enough.opened }, client)
-  const [extended, problem] = [told(busy, 'extended', 20), next(busy, 'problem')]
+  const [all, enough] = [gate(), gate()]
+  let inside = 0
+  const handle = () => {
+    if (++inside === 4) all.open()
+    return enough.opened
+  }
+  const busy = consumer({ queueUrl: url, handle }, client)
+  const problem = next(busy, 'problem')
   await sendMany(url, [1, 2, 3, 4])
+  await all.opened
+  for (let thirds = 0; thirds < 5; thirds++) {
+    const extended = told(busy, 'extended', 4)
+    clock.pass(A_THIRD_MS)
+    await extended
+  }
   assert.equal((await problem).doing, 'extending visibility')
-  await extended
   const handled = told(busy, 'handled', 4)
   enough.open()
   await handled
@@ -63,6 +80,7 @@ test('an extension that is refused for one message is asked for again, and the o
 })
 
 test('a message that SQS no longer counts as ours is given up at once', async (t) => {
+  const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { queue, send, consumer, sqs } = scene
   const url = await queue()
@@ -70,14 +88,14 @@ test('a message that SQS no longer counts as ours is given up at once', async (t
     if (name !== 'ChangeMessageVisibilityBatch') return send()
     return { Failed: [{ Id: '0', Code: 'MessageNotInflight', SenderFault: true }] }
   })
-  const aborted = gate()
+  const [started, aborted] = [gate(), gate()]
   const busy = consumer(
     {
       queueUrl: url,
-      visibility: '2s',
       concurrency: 1,
       handle: async ({ signal }) => {
         signal.addEventListener('abort', aborted.open)
+        started.open()
         await aborted.opened
       },
     },
@@ -85,6 +103,8 @@ test('a message that SQS no longer counts as ours is given up at once', async (t
   )
   const [expired, handled] = [next(busy, 'expired'), next(busy, 'handled')]
   await send(url, {})
+  await started.opened
+  clock.pass(A_THIRD_MS)
   await expired
   assert.equal((await handled).deleted, false)
 })

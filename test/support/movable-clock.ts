@@ -1,13 +1,60 @@
-// The monotonic clock of this process, moved on by a test. Timers do not know of it.
+// The clocks of this process, moved on by a test. They run by themselves, too: let things live for longer than a machine may
+// be busy elsewhere, and move the clock to their end.
 import type { TestContext } from 'node:test'
 
-export function movableClock(t: TestContext): { pass(ms: number): void } {
+export interface MovableClock {
+  pass(ms: number): void
+}
+
+/** The monotonic one. Timers do not know of it. */
+export function movableClock(t: TestContext): MovableClock {
   let passed = 0
   const now = performance.now.bind(performance)
   t.mock.method(performance, 'now', () => now() + passed)
   return {
     pass: (ms) => {
       passed += ms
+    },
+  }
+}
+
+const NEVER_MS = 2 ** 31 - 1
+
+type SetTimer = (callback: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => NodeJS.Timeout
+
+/** Timers that are set from now on go by it, and so does the time of day. Those that are due ring in pass(), in their order. */
+export function movableTimers(t: TestContext, { runByThemselves = true } = {}): MovableClock {
+  const clock = movableClock(t)
+  let passed = 0
+  const timeOfDay = Date.now
+  t.mock.method(Date, 'now', () => timeOfDay() + passed)
+  const waiting = new Map<NodeJS.Timeout, { readonly at: number; ring(): void }>()
+  const set = globalThis.setTimeout as SetTimer
+  const clear = globalThis.clearTimeout
+  const setMovable: SetTimer = (callback, ms = 1, ...args) => {
+    const ring = () => {
+      waiting.delete(timer)
+      callback(...args)
+    }
+    const timer = set(ring, runByThemselves ? ms : NEVER_MS)
+    waiting.set(timer, { at: performance.now() + ms, ring })
+    return timer
+  }
+  t.mock.method(globalThis, 'setTimeout', setMovable as typeof setTimeout)
+  t.mock.method(globalThis, 'clearTimeout', (timer: NodeJS.Timeout) => {
+    waiting.delete(timer)
+    clear(timer)
+  })
+  return {
+    pass: (ms) => {
+      clock.pass(ms)
+      passed += ms
+      const due = [...waiting].filter(([, { at }]) => at <= performance.now())
+      for (const [timer, { ring }] of due.sort(([, one], [, other]) => one.at - other.at)) {
+        if (!waiting.has(timer)) continue // One before it has switched it off.
+        clear(timer)
+        ring()
+      }
     },
   }
 }
