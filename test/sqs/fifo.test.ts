@@ -29,12 +29,15 @@ test('a message that fails once: its group waits for it, others do not', async (
   const url = await queue({ fifo: true })
   for (const text of ['a1', 'a2', 'b1', 'a3', 'b2']) await send(url, JSON.stringify(text), { group: text[0]! })
   const done: string[] = []
+  const others = gate()
   const busy = consumer({
     queueUrl: url,
     body: z.string(),
-    handle: ({ body, receiveCount }) => {
+    handle: async ({ body, receiveCount }) => {
       if (body === 'a1' && receiveCount === 1) throw new Error('on purpose')
+      if (body === 'a1') await others.opened // It may come again before the others have come.
       done.push(body)
+      if (body === 'b2') others.open()
     },
   })
   await told(busy, 'handled', 5)

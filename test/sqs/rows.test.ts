@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { Fatal, RetryAfter, statusTable } from '../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
-import { isEmpty, next, type SqsScene, sqsScene } from './scene.ts'
+import { gate, isEmpty, next, redeliveringAfter, type SqsScene, sqsScene } from './scene.ts'
 
 interface Body {
   readonly id: number
@@ -44,21 +44,23 @@ for (const [what, table, from, to] of [
 ] as const) {
   test(`in one update ${what}: a failure cannot be recorded, so the message comes again, and the row is as it was`, async (t) => {
     const scene = await sqsScene(t)
-    const { db, queue, send, consumer, depth } = scene
+    const { db, sqs, queue, send, consumer, depth } = scene
     const { order } = await createOrder(scene, from)
     const url = await queue()
+    const looked = gate()
     let attempts = 0
     const work = async () => {
       if (++attempts === 1) throw new Error('on purpose')
       return undefined
     }
     const handle = inOneUpdate<Body, typeof arrows, 'paid' | 'pending', never>(table, db.pool, { id, from, to, work })
-    const busy = consumer({ queueUrl: url, body, handle })
+    const busy = consumer({ queueUrl: url, body, handle }, redeliveringAfter(sqs.client, looked.opened))
     const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
     await send(url, { id: 1 })
     assert.deepEqual([(await returned).reason, String((await returned).error)], ['threw', 'Error: on purpose'])
     assert.deepEqual(await order(), { status: from, attempt_count: 0, last_error: null })
     assert.deepEqual(await depth(url), { visible: 0, inFlight: 1 })
+    looked.open()
     assert.equal((await handled).receiveCount, 2)
     assert.equal((await order()).status, to)
     await isEmpty(scene, url)
@@ -68,9 +70,10 @@ for (const [what, table, from, to] of [
 for (const way of ['in one update', 'in two phases'] as const) {
   test(`a row that is not ready yet, ${way}: its message comes again, and nothing has happened until then`, async (t) => {
     const scene = await sqsScene(t)
-    const { db, queue, send, consumer } = scene
+    const { db, sqs, queue, send, consumer } = scene
     const { order, becomes } = await createOrder(scene, 'draft')
     const url = await queue()
+    const isReady = gate()
     let worked = 0
     const work = async () => {
       worked++
@@ -80,11 +83,12 @@ for (const way of ['in one update', 'in two phases'] as const) {
     const handle: AnsweringHandle<Body> = isOne
       ? inOneUpdate(orders, db.pool, { id, from: 'paid', to: 'shipped', work })
       : inTwoPhases(orders, db.pool, { id, effect: work })
-    const busy = consumer({ queueUrl: url, body, handle })
+    const busy = consumer({ queueUrl: url, body, handle }, redeliveringAfter(sqs.client, isReady.opened))
     const [returned, handled] = [next(busy, 'returned'), next(busy, 'handled')]
     await send(url, { id: 1 })
     assert.deepEqual([(await returned).reason, (await returned).rowId, worked], ['row_not_ready', '1', 0])
     await becomes(isOne ? 'paid' : 'pending')
+    isReady.open()
     assert.equal((await handled).receiveCount, 2)
     assert.deepEqual([worked, (await order()).status], [1, isOne ? 'shipped' : 'completed'])
     await isEmpty(scene, url)

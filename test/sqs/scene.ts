@@ -152,6 +152,16 @@ export function through(
   return { send } as unknown as SqsClient
 }
 
+/** The same client, but what is delivered again is not handed over before this: a test may change the world until then. */
+export function redeliveringAfter(client: SqsClient, ready: Promise<unknown>): SqsClient {
+  return through(client, async (name, send) => {
+    const answer = (await send()) as { readonly Messages?: readonly Message[] }
+    const isAgain = ({ Attributes }: Message) => Attributes?.ApproximateReceiveCount !== '1'
+    if (name === 'ReceiveMessage' && answer.Messages?.some(isAgain)) await ready
+    return answer
+  })
+}
+
 /** Never answers, and rejects when it is hung up on. */
 export function silence(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
