@@ -132,7 +132,8 @@ export async function startFaultySqs(
   const stopping = new AbortController()
   setMaxListeners(0, stopping.signal) // One for each request.
 
-  const server = createServer((request, response) => {
+  // An idle connection stays open: on a machine that is busy elsewhere the next request could come as it is closed.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     serve(request, response).catch(() => resetSocket(request.socket))
   })
   server.listen(0, '127.0.0.1')

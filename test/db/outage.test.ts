@@ -1,13 +1,12 @@
 // What is taken for an outage is sent again; what is not, is the caller's to hear. So each is shown with the error itself.
 import assert from 'node:assert/strict'
-import { createServer } from 'node:net'
 import { test } from 'node:test'
 import pg from 'pg'
 import { DeadlineError, SchemaError } from '../../src/core/errors.ts'
 import { isOutage, refusesAll } from '../../src/db/outage.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
-import { suiteDatabase } from '../support/database.ts'
+import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
 
 const db = await suiteDatabase()
@@ -18,15 +17,6 @@ async function connected(options: pg.ClientConfig = {}): Promise<pg.Client> {
   client.on('error', () => {})
   await client.connect()
   return client
-}
-
-/** A port on which nobody listens. */
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 function refused(code: string): pg.DatabaseError {
@@ -55,6 +45,7 @@ test('a session that is ended under a statement', async () => {
   const client = await connected()
   const { rows } = await client.query('select pg_backend_pid() as pid')
   const ended = failureOf(client.query('select pg_advisory_lock(7)'))
+  await waitUntilBlocked(holder, rows[0].pid)
   await db.pool.query('select pg_terminate_backend($1)', [rows[0].pid])
   const error = await ended
   assert.equal(error.code, '57P01')
@@ -85,8 +76,7 @@ test('a statement that Postgres itself takes for a violation of the protocol is 
 })
 
 test('a server that is not there, and one that does not answer in time', async () => {
-  const port = await closedPort()
-  const nobody = await failureOf(new pg.Client({ host: '127.0.0.1', port }).connect())
+  const nobody = await failureOf(new pg.Client({ host: '127.0.0.1', port: 1 }).connect())
   assert.equal(nobody.code, 'ECONNREFUSED')
   assert.ok(isOutage(nobody))
 
