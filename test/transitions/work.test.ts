@@ -277,6 +277,6 @@ test('a process does not stay for a claim that it cannot give back', async () =>
     const query = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
     await statusTable('summary').work({ query }, 1, async () => ({})).catch(({ code }) => console.log(code))`
   const args = ['--import', 'tsx', '--input-type=module', '-e', program]
-  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 40_000 })
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 120_000 })
   assert.equal(stdout.trim(), 'ECONNREFUSED')
 })

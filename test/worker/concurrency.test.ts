@@ -140,7 +140,7 @@ test('what was claimed ahead and has to wait goes back, for another to run, and 
   const slow = gate()
   let ran = 0
   const suddenlySlow = handle(task, () => (++ran <= 1_000 ? turn() : slow.promise))
-  const hoarder = worker([suddenlySlow], { concurrency: 2, lease: '6s' })
+  const hoarder = worker([suddenlySlow], { concurrency: 2 })
   const released = collect(hoarder, 'released')
   await until('something goes back', () => released.length > 0)
   await until('it holds only what it runs', async () => {
@@ -181,10 +181,13 @@ test('urgent work of one kind does not wait behind a backlog of another', async 
   const { lh, worker } = await scene(t)
   await lh.enqueueMany(other, numbers(5_000))
   const ended: JobId[] = []
-  const busy = worker([handle(other, turn), handle(task, turn)], { concurrency: 2, prefetch: 10 })
+  const isEnqueued = gate()
+  const patient = () => (ended.length > 100 ? isEnqueued.promise : turn())
+  const busy = worker([handle(other, patient), handle(task, turn)], { concurrency: 2, prefetch: 10 })
   busy.on('completed', ({ jobId }) => ended.push(jobId))
   await until('the backlog is being worked off', () => ended.length > 100)
   const { jobId } = await lh.enqueue(task, 1, { priority: 0 })
+  isEnqueued.open()
   await until('the urgent one is completed', () => ended.includes(jobId))
   assert.ok(ended.length < 5_000, 'it waited for all the others')
 })

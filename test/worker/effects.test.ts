@@ -6,7 +6,11 @@ import { EffectUnknownError, Fatal, type Job, kind, LeaseLostError, NotDone, wit
 import { sweep } from '../../src/queue/housekeeping.ts'
 import { gate } from '../support/database.ts'
 import { failureOf, ledger } from '../support/effects.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { doing, next, type Scene, shown, statements, untilStatus } from '../support/worker.ts'
+
+/** Of a lease, and a little more: then it is time to renew. */
+const A_THIRD_MS = 10_100
 
 async function aborted({ signal }: Job<number>): Promise<never> {
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve))
@@ -104,22 +108,20 @@ test('the cause of NotDone may steer: Fatal is a dead letter for its own reason'
 })
 
 test('the lease is lost during the effect, and the handler heeds its signal: LeaseLostError, and the effect stays begun', async (t) => {
+  const clock = movableTimers(t)
   const thrown: unknown[] = []
   const heirs: Awaited<ReturnType<typeof takeOver>>[] = []
-  const { busy, add, lh } = await doing(
-    t,
-    async (job, setting) => {
-      const charge = async () => {
-        heirs.push(await takeOver(setting))
-        return aborted(job)
-      }
-      await job.once('charge', charge).catch((error) => {
-        thrown.push(error)
-        throw error
-      })
-    },
-    { worker: { lease: '1s' } },
-  )
+  const { busy, add, lh } = await doing(t, async (job, setting) => {
+    const charge = async () => {
+      heirs.push(await takeOver(setting))
+      clock.pass(A_THIRD_MS)
+      return aborted(job)
+    }
+    await job.once('charge', charge).catch((error) => {
+      thrown.push(error)
+      throw error
+    })
+  })
   const refused = next(busy, 'refused')
   const jobId = await add()
   assert.equal((await refused).generation, 1)

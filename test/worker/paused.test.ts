@@ -8,10 +8,13 @@ import { startWorker, until, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
 import { type Act, type Work, work } from './programs/jobs.ts'
 
+/** Really waited for, since a process that is stopped cannot be told another time. Long enough for a machine that is busy. */
+const LEASE = { options: { lease: '8s' } } as const
+
 test('a worker that was stopped past its lease finds its handler aborted and its outcome refused', async (t) => {
   const db = await freshDatabase(t)
   const { jobId } = await new Leasehold({ pool: db.pool }).enqueue(work, { act: 'defy once' })
-  const paused = await startWorker(t, db.url)
+  const paused = await startWorker(t, db.url, LEASE)
   await paused.prints('started')
   paused.kill('SIGSTOP')
   const other = await startWorker(t, db.url, { options: { lease: '30s' } })
@@ -33,7 +36,7 @@ test('a worker that was stopped past its lease finds its handler aborted and its
 test('a late outcome changes nothing while another worker has the job', async (t) => {
   const db = await freshDatabase(t)
   const { jobId } = await new Leasehold({ pool: db.pool }).enqueue(work, { act: 'wait' })
-  const paused = await startWorker(t, db.url)
+  const paused = await startWorker(t, db.url, LEASE)
   await paused.prints('started')
   paused.kill('SIGSTOP')
   const other = await startWorker(t, db.url, { options: { lease: '30s' } })
@@ -63,7 +66,7 @@ for (const [what, act, slots] of [
     const slow = new Set<string | undefined>(enqueued.slice(500).map(({ jobId }) => jobId))
     const ofSlow = (worker: WorkerProcess, event: string) => worker.all(event).filter(({ jobId }) => slow.has(jobId))
     // A worker whose handlers are quick claims ahead; then it meets slow ones.
-    const paused = await startWorker(t, db.url)
+    const paused = await startWorker(t, db.url, LEASE)
     await until('its slots are full', () => ofSlow(paused, 'started').length === slots)
     paused.kill('SIGSTOP')
     const { rowCount: held } = await db.pool.query(

@@ -121,14 +121,14 @@ test('a transaction announces each queue once, however many jobs it enqueues', a
 test('while a queue is said to be busy its enqueues are silent, and no longer', async (t) => {
   const { lh, db } = await scene(t)
   const { messages, sync } = await heard(db)
-  await markBusy(new Lane(db.pool), ['task'], 5_000)
-  await db.clock.advance('4 seconds')
+  await markBusy(new Lane(db.pool), ['task'], 3_600_000)
+  await db.clock.advance('59 minutes')
   await lh.enqueue(task, 1)
   await db.pool.query("select leasehold.enqueue('task', '2')")
   await lh.enqueue(other, 1)
   await sync()
   assert.deepEqual(messages, ['other'])
-  await db.clock.advance('1 second')
+  await db.clock.advance('1 minute')
   await lh.enqueue(task, 3)
   await sync()
   assert.deepEqual(messages, ['other', 'task'])
@@ -143,9 +143,12 @@ test('a worker that cannot keep up says so, and takes it back when the backlog i
   const isBusy = async () => (await count(db, 'from leasehold.busy where until > leasehold.clock()')) > 0
   await until('the queue is said to be busy', isBusy)
   const names = statements(t)
+  // For the worker no time passes from here on: what it said does not run out.
+  const standing = performance.now()
+  t.mock.method(performance, 'now', () => standing)
   await db.pool.query('delete from leasehold.job where claim_id is null')
+  await until('it takes it back', async () => names.includes('busy.clear'))
   await until('it is no longer busy', async () => !(await isBusy()))
-  assert.ok(names.includes('busy.clear'), 'it only ran out')
   await until('nothing is left', async () => (await count(db, 'from leasehold.job')) === 0)
   const completed = next(busy, 'completed')
   await lh.enqueue(task, 1)
@@ -205,22 +208,17 @@ test('a job for later starts when its time has come, by the clock of the databas
 })
 
 test('an idle worker sends at most two statements a second', async (t) => {
-  const { db, worker } = await scene(t)
+  const { worker } = await scene(t)
   const names = statements(t)
   const busy = worker([handle(task, () => {}), handle(other, () => {})])
   await next(busy, 'wakeup')
   await until('the house was kept once', () => names.includes('job.suspects_wait'))
+  const from = performance.now()
   names.length = 0
-  const now = async () => (await db.pool.query('select extract(epoch from clock_timestamp()) as s')).rows[0].s
-  const from = Number(await now())
-  let seconds = 0
-  await until('ten seconds have passed', async () => {
-    seconds = Number(await now()) - from
-    return seconds >= 10
-  })
-  const sent = names.length
-  assert.ok(sent <= 2 * seconds + 2, `${sent} statements in ${seconds} s: ${names.join(' ')}`)
-  assert.ok(sent >= seconds / 2, 'it does not even look')
+  // A machine that is busy elsewhere makes them fewer, not more.
+  await until('it has looked a few times', () => names.length >= 20)
+  const seconds = (performance.now() - from) / 1_000
+  assert.ok(names.length <= 2 * seconds + 2, `${names.length} statements in ${seconds} s: ${names.join(' ')}`)
 })
 
 test('two installations in one database do not wake each other', async (t) => {
