@@ -17,7 +17,7 @@ export const CONCURRENCY = 3
 export const LEASE = '2s'
 
 /** Longer than this, and something is wrong. */
-export const SECONDS_AT_MOST = 120
+export const SECONDS_AT_MOST = 300
 
 /** How long the printing of a receipt takes. */
 export function printMs(orderId: number): number {

@@ -4,8 +4,8 @@ import { statusTable } from '../src/index.ts'
 import { callProvider } from '../tools/provider.ts'
 import { until } from './program.ts'
 
-/** The default is 15m. */
-export const STUCK_AFTER = '3s'
+/** The default is 15m, which nobody wants to watch. A process that lives is not silent for so long on a busy machine either. */
+export const STUCK_AFTER = '6s'
 /** The default is 30s. Every process does it, and any of them may: two at once do not get the same row. */
 export const RECOVERY_EVERY_MS = 500
 

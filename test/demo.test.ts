@@ -33,7 +33,10 @@ test('every order gets its receipt, none gets two, and nothing is left behind', 
 test('without the fence receipts are sent twice, and the demo fails', async (t) => {
   const demo = new Demo(t, PROGRAM, '--unfenced')
   assert.equal(await demo.ended, 1, demo.output)
-  assert.deepEqual(demo.verdict('receipts sent twice'), [CONCURRENCY, 0, '✗'])
+  const [twice, , mark] = demo.verdict('receipts sent twice') as [number, number, string]
+  // Those of the paused worker, and of any other that got no time for the length of its lease.
+  assert.ok(twice >= CONCURRENCY, `${twice}`)
+  assert.equal(mark, '✗')
   assert.deepEqual(demo.verdict('late finishes of the paused worker, refused'), [0, CONCURRENCY, '✗'])
   await demo.untilGone()
 })

@@ -30,7 +30,7 @@ export const CONNECTIONS = 2
 /** For the reader to catch up. Nothing else depends on it. */
 export const BEAT_MS = 500
 /** Longer than this, and something is wrong. */
-export const SECONDS_AT_MOST = 120
+export const SECONDS_AT_MOST = 300
 
 /** The rows of an act: 101 to 140, 201 to 240 … */
 export function rowsOf(act: number): Record<keyof typeof FATES | 'calm', number[]> {
