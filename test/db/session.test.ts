@@ -4,6 +4,7 @@ import { Connection } from '../../src/db/connection.ts'
 import { maybeSent, Session } from '../../src/db/session.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { suiteDatabase } from '../support/database.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 
 const db = await suiteDatabase()
 
@@ -27,17 +28,21 @@ test('opening a connection is part of the deadline, and nothing was sent then', 
 })
 
 test('a statement on a half-open socket misses its deadline, and the next one has a new connection', async (t) => {
-  const { proxy, ask } = await behindProxy(t, 2_000)
+  const clock = movableTimers(t)
+  const { proxy, ask } = await behindProxy(t, 60_000)
   const pid = 'select pg_backend_pid()'
   const before = (await ask(pid)).rows
   proxy.freeze()
-  await assert.rejects(ask(), (error: { code?: unknown }) => error.code === 'DEADLINE' && maybeSent(error))
+  const late = ask()
+  await new Promise((resolve) => setImmediate(resolve))
+  clock.pass(60_000)
+  await assert.rejects(late, (error: { code?: unknown }) => error.code === 'DEADLINE' && maybeSent(error))
   proxy.thaw()
   assert.notDeepEqual((await ask(pid)).rows, before)
 })
 
 test('a refused statement leaves the connection as it was', async (t) => {
-  const { ask } = await behindProxy(t, 10_000)
+  const { ask } = await behindProxy(t, 60_000)
   const pid = 'select pg_backend_pid()'
   const before = (await ask(pid)).rows
   await assert.rejects(ask('select 1 / 0'), { code: '22012' })

@@ -112,7 +112,8 @@ test('killed before its claim commits: the job is pending, and nothing has happe
     select pg_advisory_lock(1)`)
   const first = await startWorker(t, db.url, { options: PATIENT })
   const jobId = await enqueue(db, 'nothing')
-  const blocked = `select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '-- job.claim%'`
+  const blocked = `select pid from pg_stat_activity
+    where wait_event_type = 'Lock' and query like '-- job.claim%' and datname = current_database()`
   const { pid } = await until('the claim waits', async () => (await keeper.query(blocked)).rows[0])
   first.kill('SIGKILL')
   await first.ends()
