@@ -251,7 +251,7 @@ export async function startFaultySqs(
       signal: stopping.signal,
       headers: { ...headers, host: new URL(target.endpoint).host, 'content-length': bytes.length },
     })
-    forwarded.end(bytes)
+    forwarded.on('error', () => {}).end(bytes) // Told by what waits for it, if anything does.
     const [reply] = (await once(forwarded, 'response')) as [IncomingMessage]
     const chunks: Buffer[] = []
     for await (const chunk of reply) chunks.push(chunk)
