@@ -13,7 +13,8 @@ export async function freePort(): Promise<number> {
     try {
       await once(probe, 'listening')
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+      // Somebody has it, or the system keeps it for itself.
+      if (!['EADDRINUSE', 'EACCES'].includes((error as NodeJS.ErrnoException).code!)) throw error
       continue
     }
     await once(probe.close(), 'close')
