@@ -28,6 +28,8 @@ export interface PostgresOptions {
   version?: PostgresVersion
   /** As in postgresql.conf. Durability is on unless turned off here: benchmarks need it. */
   settings?: Record<string, string>
+  /** Where its directory is made. Default: where temporary ones are. */
+  within?: string
 }
 
 export interface PostgresServer {
@@ -53,15 +55,19 @@ const SUPERUSER = process.getuid?.() === 0
 const NOBODY = { uid: 65534, gid: 65534 }
 const SERVER_USER = SUPERUSER ? NOBODY : {}
 
-export async function startPostgres({ version = 18, settings = {} }: PostgresOptions = {}): Promise<PostgresServer> {
+export async function startPostgres({
+  version = 18,
+  settings = {},
+  within = tmpdir(),
+}: PostgresOptions = {}): Promise<PostgresServer> {
   const installed = version === 18 ? installedPackage() : await fetchedPackage(FETCHED[version])
-  const home = await openHome(tmpdir())
+  const home = await openHome(within)
   try {
     const bin = join(await runnableBinaries(installed, home), 'bin')
     const dataDirectory = join(home.directory, 'data')
     fs.mkdirSync(dataDirectory, { mode: 0o700 })
     if (SUPERUSER) fs.chownSync(dataDirectory, NOBODY.uid, NOBODY.gid)
-    if (SUPERUSER && !openToAll(home.directory)) throw new Error(`nobody cannot enter ${tmpdir()}: set another TMPDIR.`)
+    if (SUPERUSER && !openToAll(home.directory)) throw new Error(`nobody cannot enter ${within}: set another TMPDIR.`)
     // No locale of the machine is used, so that order and messages are the same everywhere.
     const locale = ['--locale=C', ...(version < 17 ? [] : ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'])]
     const initdb = ['-D', dataDirectory, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', ...locale, '--no-sync']

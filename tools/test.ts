@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { migrate } from '../src/db/migrate.ts'
+import { memoryDirectory } from './memory-directory.ts'
 import { type PostgresVersion, startPostgres } from './postgres.ts'
 
 const USAGE = `Usage: tsx tools/test.ts [--pg <14|15|16|17|18>] [part of a path …]
@@ -56,7 +57,12 @@ function parsed() {
 async function server(version: PostgresVersion | undefined): Promise<Server> {
   const url = process.env.DATABASE_URL
   if (url) return { url, stop: async () => {} }
-  return startPostgres({ settings: FAST, ...(version === undefined ? {} : { version }) })
+  const within = memoryDirectory()
+  return startPostgres({
+    settings: FAST,
+    ...(version === undefined ? {} : { version }),
+    ...(within === undefined ? {} : { within }),
+  })
 }
 
 async function withClient<Result>(url: string, use: (client: pg.Client) => Promise<Result>): Promise<Result> {

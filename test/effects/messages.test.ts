@@ -7,7 +7,8 @@ import { handle, kind, messageSource, TransactionConflictError, withTransaction 
 import { gate, waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
 import { session } from '../support/queue.ts'
-import { codeOf, count, type Scene, scene, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { codeOf, count, type Scene, scene } from '../support/worker.ts'
 
 const orders = messageSource('orders')
 

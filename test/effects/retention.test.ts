@@ -5,7 +5,8 @@ import { Lane } from '../../src/db/lane.ts'
 import { pruneEffects } from '../../src/effects/ledger.ts'
 import { handle } from '../../src/index.ts'
 import { claimed, failureOf, ledger, task } from '../support/effects.ts'
-import { codeOf, count, scene, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { codeOf, count, scene } from '../support/worker.ts'
 
 const HOURS_72 = 72 * 3_600_000
 

@@ -9,7 +9,8 @@ import { ConcurrentModificationError, WriteGuard } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
 import { advisoryLocks, createIncidents, openIncidents, opening, pidOf } from '../support/incidents.ts'
-import { codeOf, inTime, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { codeOf, inTime } from '../support/worker.ts'
 
 const HOLDER = fileURLToPath(new URL('programs/holder.ts', import.meta.url))
 const db = await suiteDatabase()

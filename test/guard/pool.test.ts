@@ -5,7 +5,8 @@ import pg from 'pg'
 import { WriteGuard } from '../../src/index.ts'
 import { gate, suiteDatabase } from '../support/database.ts'
 import { createIncidents, openIncidents, opening } from '../support/incidents.ts'
-import { inTime, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { inTime } from '../support/worker.ts'
 
 const db = await suiteDatabase()
 await createIncidents(db)

@@ -6,7 +6,7 @@ import { Events, ofQueue } from '../../src/sqs/events.ts'
 import type { HeldMessage } from '../../src/sqs/held.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
 import { movableTimers } from '../support/movable-clock.ts'
-import { until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
 import { gate, isEmpty, next, silence, sqsScene, told } from './scene.ts'
 import { message, STANDARD, scripted, settled } from './scripted.ts'
 

@@ -16,7 +16,7 @@ import { FAULTS } from '../../tools/faulty-sqs.ts'
 import { randomFrom } from '../../tools/seeded-random.ts'
 import { gate } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
-import { until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
 import { type BehindProxy, queueBehindProxy } from './behind-proxy.ts'
 
 const LOST = /ECONNRESET|socket hang up|aborted/

@@ -11,7 +11,8 @@ import {
 } from '@aws-sdk/client-sqs'
 import { type FaultySqsOptions, startFaultySqs } from '../../tools/faulty-sqs.ts'
 import { startSqs } from '../../tools/sqs.ts'
-import { lastFirst, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { lastFirst } from '../support/worker.ts'
 
 /** A queue with these messages, each named by its group and its place in it. */
 async function queueWith(t: TestContext, options: FaultySqsOptions, ...messages: string[]) {

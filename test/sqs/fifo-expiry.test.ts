@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { movableClock, movableTimers } from '../support/movable-clock.ts'
-import { inTime, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { inTime } from '../support/worker.ts'
 import { gate, next, silence, told } from './scene.ts'
 import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 

@@ -1,7 +1,7 @@
 // Databases for tests, cloned from the migrated template that tools/test.ts prepares.
 import { after, type TestContext } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import pg from 'pg'
+import { until } from './until.ts'
 
 export interface TestClock {
   /** `'31s'`, `'2 hours'`: any interval PostgreSQL understands. */
@@ -117,23 +117,16 @@ function testClock(pool: pg.Pool): TestClock {
   }
 }
 
-const BLOCKED_WITHIN_MS = 60_000
-
 /** Resolves once the backend waits for a lock that another one holds: forces an interleaving without sleeping. */
 export async function waitUntilBlocked(observer: pg.Client, pid: number): Promise<void> {
-  const deadline = performance.now() + BLOCKED_WITHIN_MS
-  for (;;) {
+  await until(`backend ${pid} is blocked`, async () => {
     const { rows } = await observer.query(
-      `select state, wait_event_type, query, cardinality(pg_blocking_pids(pid)) > 0 as blocked
-         from pg_stat_activity where pid = $1`,
+      'select cardinality(pg_blocking_pids(pid)) > 0 as blocked from pg_stat_activity where pid = $1',
       [pid],
     )
-    if (rows[0]?.blocked) return
     if (!rows[0]) throw new Error(`Backend ${pid} is gone, so it will never be blocked.`)
-    if (performance.now() > deadline)
-      throw new Error(`Backend ${pid} was not blocked within ${BLOCKED_WITHIN_MS} ms: ${JSON.stringify(rows[0])}`)
-    await setImmediate()
-  }
+    return rows[0].blocked as boolean
+  })
 }
 
 /** A promise that a test opens by hand. */

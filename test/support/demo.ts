@@ -6,11 +6,10 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { until } from './until.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const GONE_WITHIN_MS = 90_000
 
 export class Demo {
   readonly ended: Promise<number | string>
@@ -51,11 +50,7 @@ export class Demo {
   /** Resolves when none of its processes is alive and no file of its server is left: nothing announces that. */
   async untilGone(): Promise<void> {
     const files = () => readdirSync(this.#temporary).filter((name) => name.startsWith('leasehold'))
-    const deadline = performance.now() + GONE_WITHIN_MS
-    while (groupIsAlive(this.#child.pid!) || files().length > 0) {
-      assert.ok(performance.now() < deadline, `something of the demo is left ${GONE_WITHIN_MS} ms after its end`)
-      await setImmediate()
-    }
+    await until('nothing of the demo is left', () => !groupIsAlive(this.#child.pid!) && files().length === 0)
   }
 
   /** The numbers of a line of the verdict, and its mark. */

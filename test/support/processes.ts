@@ -4,33 +4,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
-import { scheduler } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { WorkerOptions } from '../../src/index.ts'
 import type { WorkerProgram } from '../worker/programs/worker.ts'
+import { until } from './until.ts'
 
 const PROGRAM = fileURLToPath(new URL('../worker/programs/worker.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** Guards against waiting for ever, and says nothing about how long things should take. */
-const WITHIN_MS = 120_000
-const LOOK_AGAIN_MS = 10
-
-type NotYet = undefined | false
-
-/** Waits for a condition and returns what it answered at last. */
-export async function until<T>(
-  what: string,
-  condition: () => T | NotYet | Promise<T | NotYet>,
-): Promise<Exclude<T, NotYet>> {
-  const deadline = performance.now() + WITHIN_MS
-  for (;;) {
-    const answer = await condition()
-    if (answer !== undefined && answer !== false) return answer as Exclude<T, NotYet>
-    if (performance.now() > deadline) throw new Error(`${what}: not within ${WITHIN_MS} ms`)
-    await scheduler.wait(LOOK_AGAIN_MS)
-  }
-}
-
 /** One line that a worker process printed: an event, or ready, handled and left. */
 export interface Line {
   readonly event: string

@@ -1,7 +1,6 @@
 // A Leasehold and its workers on a database of their own. What they log and tell is kept, and a test leaves none running.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { scheduler } from 'node:timers/promises'
 import pg from 'pg'
 import {
   type ConnectionOptions,
@@ -18,6 +17,7 @@ import {
   type WorkerOptions,
 } from '../../src/index.ts'
 import { freshDatabase, type TestDatabase } from './database.ts'
+import { until } from './until.ts'
 
 /** Longer than anything takes here: it only keeps a test that waits for what never comes from hanging. */
 const HANGS_AFTER_MS = 90_000
@@ -137,15 +137,6 @@ export function inTime<T>(promise: Promise<T>, missing: string): Promise<T> {
   })
   answer.catch(() => {})
   return answer
-}
-
-/** Asks until the answer is yes: for what no event announces. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + HANGS_AFTER_MS
-  while (!(await holds())) {
-    assert.ok(performance.now() < deadline, `${what}: not within ${HANGS_AFTER_MS} ms`)
-    await scheduler.wait(5)
-  }
 }
 
 /** What SQL shows of a job: undefined when it is nowhere. */

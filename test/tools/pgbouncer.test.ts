@@ -6,15 +6,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase } from '../support/database.ts'
+import { until } from '../support/until.ts'
 
 const LAUNCHER = new URL('../../tools/pgbouncer.ts', import.meta.url).href
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const WITHIN_MS = 90_000
 
 async function connected(t: TestContext, url: string): Promise<pg.Client> {
   const client = new pg.Client(url)
@@ -27,14 +26,6 @@ async function connected(t: TestContext, url: string): Promise<pg.Client> {
 async function backend(client: pg.Client): Promise<number> {
   const { rows } = await client.query('select pg_backend_pid() as pid')
   return rows[0].pid
-}
-
-async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WITHIN_MS
-  while (!(await condition())) {
-    assert.ok(performance.now() < deadline, `${what}: not within ${WITHIN_MS} ms`)
-    await setImmediate()
-  }
 }
 
 test('six clients take turns on three server connections, transaction by transaction', async (t) => {

@@ -8,14 +8,13 @@ import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { startPostgres } from '../../tools/postgres.ts'
+import { until } from '../support/until.ts'
 
 const LAUNCHER = new URL('../../tools/postgres.ts', import.meta.url).href
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const WITHIN_MS = 90_000
 const posixOnly = { skip: process.platform === 'win32' ? 'no shell keeps watch there' : false }
 
 interface Started {
@@ -75,14 +74,6 @@ async function isRunning(pid: number): Promise<boolean> {
   // A process that has ended but that a careless init never collected still has a number.
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   return !/\) [ZX] /.test(stat)
-}
-
-async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WITHIN_MS
-  while (!(await condition())) {
-    assert.ok(performance.now() < deadline, `${what}: not within ${WITHIN_MS} ms`)
-    await setImmediate()
-  }
 }
 
 /** In `temporary`, other than what the TypeScript loader keeps there. */

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type Chore, handle, kind, type Recovery, type RowClaim, statusTable } from '../../src/index.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
-import { collect, count, scene, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { collect, count, scene } from '../support/worker.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
 
 async function withRows(t: TestContext, n: number): Promise<TestDatabase> {

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { Fatal, type Queryable, statusTable } from '../../src/index.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
-import { until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
 
 async function withRows(t: TestContext, n: number): Promise<TestDatabase> {

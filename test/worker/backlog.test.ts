@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
-import { collect, count, nothingHeld, scene, statements, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { collect, count, nothingHeld, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')

@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { type Chore, handle, kind } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
-import { codeOf, collect, count, next, type Scene, scene, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { codeOf, collect, count, next, type Scene, scene } from '../support/worker.ts'
 
 const idle = [handle(kind('idle'), () => {})]
 const ticks: Chore = { name: 'ticks', every: '100ms', run: async () => ({}) }

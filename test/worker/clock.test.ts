@@ -5,8 +5,9 @@ import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { fakeTime } from '../../tools/debian.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { startWorker, until, type WorkerProcess } from '../support/processes.ts'
+import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 import { type Act, work, workOf } from './programs/jobs.ts'
 
 const HOUR = 3_600_000

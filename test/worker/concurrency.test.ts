@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { handle, type Job, type JobId, kind } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
-import { collect, count, next, nothingHeld, scene, shown, statements, type Undo, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { collect, count, next, nothingHeld, scene, shown, statements, type Undo } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')

@@ -5,8 +5,9 @@ import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { startWorker, until } from '../support/processes.ts'
+import { startWorker } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 import { type Act, type Work, work } from './programs/jobs.ts'
 
 const LEFT = { code: 0, signal: null }

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold } from '../../src/index.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { type Line, startWorker, until, type WorkerProcess } from '../support/processes.ts'
+import { type Line, startWorker, type WorkerProcess } from '../support/processes.ts'
 import { type Provider, startProvider } from '../support/provider.ts'
 import { show } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 import { type Step, type Work, work } from './programs/jobs.ts'
 
 const PATIENT = { lease: '30s', sweep: '200ms' } as const

@@ -8,7 +8,8 @@ import { handle, kind, Leasehold, type Worker } from '../../src/index.ts'
 import { pruneHistory } from '../../src/queue/housekeeping.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { gate } from '../support/database.ts'
-import { collect, count, inTime, next, scene, statements, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { collect, count, inTime, next, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')

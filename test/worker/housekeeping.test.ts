@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind } from '../../src/index.ts'
 import { DUTIES, takeDuties } from '../../src/queue/duty.ts'
-import { collect, count, next, type Scene, scene, shown, statements, until, untilStatus } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { collect, count, next, type Scene, scene, shown, statements, untilStatus } from '../support/worker.ts'
 
 const SWEEP_MS = 100
 const EVERY_MS = { sweep: SWEEP_MS, suspects: 10_000, expire: 10_000, prune: 600_000, partitions: 3_600_000 }

@@ -4,8 +4,9 @@ import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold } from '../../src/index.ts'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { startWorker, until, type WorkerProcess } from '../support/processes.ts'
+import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 import { type Act, work } from './programs/jobs.ts'
 
 const SECOND = 1_000

@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import pg from 'pg'
 import { type ConnectionOptions, handle, kind, Leasehold, withTransaction } from '../../src/index.ts'
-import { doing, inTime, next, scene, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { doing, inTime, next, scene } from '../support/worker.ts'
 
 const task = kind<number>('task')
 

@@ -5,6 +5,7 @@ import { type ConnectionOptions, handle, type JobId, kind, type Leasehold } from
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { gate } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { until } from '../support/until.ts'
 import {
   collect,
   count,
@@ -15,7 +16,6 @@ import {
   scene,
   shown,
   statements,
-  until,
   untilStatus,
 } from '../support/worker.ts'
 

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Leasehold } from '../../src/index.ts'
 import { freshDatabase } from '../support/database.ts'
-import { startWorker, until, type WorkerProcess } from '../support/processes.ts'
+import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 import { type Act, type Work, work } from './programs/jobs.ts'
 
 /** Really waited for, since a process that is stopped cannot be told another time. Long enough for a machine that is busy. */

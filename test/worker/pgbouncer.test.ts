@@ -4,7 +4,8 @@ import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { handle, kind, withTransaction } from '../../src/index.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
-import { collect, count, next, nothingHeld, scene, shown, statements, until, untilStatus } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { collect, count, next, nothingHeld, scene, shown, statements, untilStatus } from '../support/worker.ts'
 
 async function behindPooler(t: TestContext) {
   const setting = await scene(t)

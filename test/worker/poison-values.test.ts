@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fatal, handle, type JobId, kind, RetryAfter, Snooze } from '../../src/index.ts'
 import { ALL_TRAPS, cyclic, LONE, MB, revoked, throwing, trap, UNSTORABLE } from '../support/poison.ts'
+import { until } from '../support/until.ts'
 import {
   codeOf,
   collect,
@@ -14,7 +15,7 @@ import {
   scene,
   shown,
   statements,
-  until,
+  untilStatus,
 } from '../support/worker.ts'
 
 const task = kind<unknown>('task', { backoff: { first: '1h' } })
@@ -131,9 +132,8 @@ async function survives(
     const held = async () =>
       count(db, 'from leasehold.job where claim_id is not null or available_at <= leasehold.clock()')
     await until('every job has an outcome', async () => (await held()) === 0)
-    const completed = next(busy, 'completed', ({ kind }) => kind === 'task')
-    await lh.enqueue(task, 'plain')
-    await completed
+    const { jobId } = await lh.enqueue(task, 'plain')
+    await untilStatus(db, jobId, 'completed')
     await busy.stop()
     await nothingHeld(db)
     assert.deepEqual([unhandled, problems, busy.tally.refused, busy.tally.released], [[], [], 0, 0])

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { startWorker, until, type WorkerProcess } from '../support/processes.ts'
+import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 import { work } from './programs/jobs.ts'
 
 /** Keeps so many workers alive until the condition holds, and says how many have died. */

@@ -5,7 +5,8 @@ import { after, type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { Leasehold } from '../../src/index.ts'
 import { startPostgres } from '../../tools/postgres.ts'
-import { startWorker, until, type WorkerProcess } from '../support/processes.ts'
+import { startWorker, type WorkerProcess } from '../support/processes.ts'
+import { until } from '../support/until.ts'
 import { work } from './programs/jobs.ts'
 
 const CONNECTIONS = 30

@@ -4,7 +4,8 @@ import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { type ConnectionOptions, Fatal, handle, kind, Leasehold } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
-import { inTime, lastFirst, next, run, scene, shown, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { inTime, lastFirst, next, run, scene, shown } from '../support/worker.ts'
 
 const SECRET = 'hunter2-Tr0ub4dor'
 

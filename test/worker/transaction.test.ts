@@ -5,7 +5,8 @@ import { Lane } from '../../src/db/lane.ts'
 import { Fatal, type Job, kind, LeaseLostError, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
 import { gate, type TestDatabase } from '../support/database.ts'
-import { count, doing, next, type Scene, shown, statements, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { count, doing, next, type Scene, shown, statements } from '../support/worker.ts'
 
 test('job.complete(tx) that commits has ended the job, with its result', async (t) => {
   const { busy, add, db } = await doing(t, (job, { db }) =>

@@ -5,7 +5,8 @@ import type pg from 'pg'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, type Leasehold } from '../../src/index.ts'
 import { markBusy } from '../../src/queue/wake.ts'
-import { count, inTime, next, type Scene, scene, shown, statements, until } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { count, inTime, next, type Scene, scene, shown, statements } from '../support/worker.ts'
 
 const task = kind<number>('task', { maxAttempts: 1 })
 const other = kind<number>('other')
