@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readdirSync } from 'node:fs'
-import { constants } from 'node:os'
+import { availableParallelism, constants } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -100,7 +100,7 @@ function runTests(files: string[], env: Record<string, string>, stopping: AbortS
     '--import',
     'tsx',
     '--test',
-    '--test-concurrency=2',
+    `--test-concurrency=${availableParallelism() + 1}`, // Most of them wait for something.
     `--test-timeout=${HANGS_AFTER_MS}`,
     '--test-reporter=spec',
   ]
