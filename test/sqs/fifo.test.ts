@@ -5,12 +5,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
+import { inOneUpdate, inTwoPhases, type SqsClient } from '../../src/sqs/index.ts'
+import { SqsQueue } from '../../src/sqs/queue.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
-import { gate, isEmpty, next, sqsScene, told } from './scene.ts'
-import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
+import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { type Asked, FIFO, message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
 const THREE_AND_ONE = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
 
@@ -172,6 +173,21 @@ test('a receive of which nothing was heard is asked for again, with the same id,
   assert.deepEqual(alsoLost, lost)
   assert.deepEqual(heard, lost)
   assert.notEqual(next!.ReceiveRequestAttemptId, lost!.ReceiveRequestAttemptId)
+})
+
+test('it is asked for again by one for as many messages', async () => {
+  const attempts: unknown[] = []
+  const client = through({} as SqsClient, async (_, __, { input }) => {
+    attempts.push((input as Asked).ReceiveRequestAttemptId)
+    if (attempts.length === 1) throw new Error('socket hang up')
+    return {}
+  })
+  const queue = new SqsQueue(client, FIFO)
+  const { signal } = new AbortController()
+  await assert.rejects(queue.receive(10, 20, 30, signal))
+  await queue.receive(1, 20, 30, signal)
+  await queue.receive(10, 20, 30, signal)
+  assert.deepEqual([attempts[1] === attempts[0], attempts[2] === attempts[0]], [false, true])
 })
 
 for (const [way, handleOf] of [

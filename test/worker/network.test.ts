@@ -255,7 +255,7 @@ test('no job is claimed or started while outcomes cannot be recorded, and those 
   const { lh, worker, db } = setting
   const mend = await breakOutcomes(setting)
   const started: JobId[] = []
-  const busy = worker([handle(task, () => {})], { concurrency: 5 })
+  const busy = worker([handle(task, () => {})], { concurrency: 5, poll: '1h' })
   busy.on('started', ({ jobId }) => started.push(jobId))
   const cannot = next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
   const first = (await lh.enqueue(task, 0)).jobId
@@ -264,9 +264,15 @@ test('no job is claimed or started while outcomes cannot be recorded, and those 
   await next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
   assert.deepEqual(started, [first])
   assert.equal(await count(db, 'from leasehold.job where claim_id is not null'), 1)
+  // Somebody holds the row of the first, so its outcome has to wait; that is no reason for the others to.
+  const somebody = await db.connect()
+  await somebody.query('begin')
+  await somebody.query('select from leasehold.job where id = $1 for update', [first])
   await mend()
   for (const { jobId } of others) await untilStatus(db, jobId, 'completed')
-  assert.deepEqual([started.length, busy.tally.completed, busy.tally.released], [4, 4, 0])
+  await somebody.query('rollback')
+  await untilStatus(db, first, 'completed')
+  assert.deepEqual([started.length, busy.tally.released], [4, 0])
 })
 
 /** What the log says of troubles. */
