@@ -1,8 +1,8 @@
 // Whatever happens to the connection, nothing acknowledged is lost and nothing is done twice in the books.
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
-import { type ConnectionOptions, handle, type JobId, kind, type Leasehold } from '../../src/index.ts'
-import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { test } from 'node:test'
+import { handle, type JobId, kind } from '../../src/index.ts'
+import { behindProxy } from '../support/behind-proxy.ts'
 import { gate } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
@@ -13,26 +13,10 @@ import {
   next,
   nothingHeld,
   type Scene,
-  scene,
   shown,
   statements,
   untilStatus,
 } from '../support/worker.ts'
-
-interface Behind extends Scene {
-  readonly proxy: FaultyProxy
-  /** Through the proxy; `lh` goes past it. */
-  readonly far: Leasehold
-}
-
-async function behindProxy(t: TestContext, options: ConnectionOptions = {}): Promise<Behind> {
-  const setting = await scene(t)
-  const { hostname, port } = new URL(setting.db.url)
-  const proxy = await startFaultyProxy({ host: hostname, port: Number(port) })
-  setting.undo.after(() => proxy.stop())
-  const far = setting.leasehold({ connectionString: proxy.url(setting.db.url), ...options })
-  return { ...setting, proxy, far }
-}
 
 const task = kind<number>('task')
 /** Of a lease, and a little more: then it is time to renew. */
@@ -273,40 +257,4 @@ test('no job is claimed or started while outcomes cannot be recorded, and those 
   await somebody.query('rollback')
   await untilStatus(db, first, 'completed')
   assert.deepEqual([started.length, busy.tally.released], [4, 0])
-})
-
-/** What the log says of troubles. */
-function troubles({ log }: Pick<Scene, 'log'>) {
-  const says = (text: string) => log.some(({ level, message }) => level === 'warn' && message.startsWith(text))
-  return {
-    began: (doing: string) => says(`trouble with the database: ${doing}; trying again`),
-    areOver: (doing: string) => says(`${doing} works again after `),
-  }
-}
-
-test('the log says what is in trouble, and that it works again', async (t) => {
-  const setting = await behindProxy(t)
-  const { far, proxy, worker } = setting
-  const { began, areOver } = troubles(setting)
-  proxy.refuse()
-  const busy = worker([handle(task, () => {})], {}, far)
-  await until('it is said', () => began('connecting'))
-  proxy.accept()
-  await until('it is over', () => areOver('connecting'))
-  await next(busy, 'wakeup')
-  proxy.refuse()
-  proxy.cut()
-  await until('it is said', () => began('claiming') && began('listening'))
-  assert.ok(!areOver('claiming') && !areOver('listening'))
-  proxy.accept()
-  await until('it is over', () => areOver('claiming') && areOver('listening'))
-})
-
-test('that is said also of a connection which was lost and made anew at once', async (t) => {
-  const setting = await behindProxy(t)
-  const { began, areOver } = troubles(setting)
-  await next(setting.worker([handle(task, () => {})], {}, setting.far), 'wakeup')
-  setting.proxy.cut()
-  await until('it is said', () => began('listening'))
-  await until('it is over', () => areOver('listening'))
 })
