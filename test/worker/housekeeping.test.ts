@@ -60,15 +60,17 @@ test('of three workers one takes each duty, once per interval', async (t) => {
       () => names.slice(looks).filter((name) => name === 'duty.take').length > 9,
     )
   }
+  const done = (duty: string) => names.filter((name) => name === SENDS[duty as keyof typeof SENDS]).length
+  const isDone = ([duty, times]: [string, number[]]) => duty === 'suspects' || done(duty) === times.length // Whoever sweeps looks for suspects, too.
+  await ask('as many were done as were taken', (by) => Object.entries(by).every(isDone))
   for (const worker of workers) await worker.stop()
   for (const [duty, times] of Object.entries(await taken())) {
     const every = EVERY_MS[duty as keyof typeof EVERY_MS]
     for (const [index, at] of times.slice(1).entries()) {
       assert.ok(at - times[index]! >= every - 1, `${duty} was taken twice within ${at - times[index]!} ms`)
     }
-    if (duty === 'suspects') continue // Whoever sweeps looks for them, too.
-    const sent = names.filter((name) => name === SENDS[duty as keyof typeof SENDS]).length
-    assert.equal(sent, times.length, `${duty} was taken ${times.length} times, and done ${sent} times`)
+    // One that was taken by a worker that then stopped is left to the next.
+    if (duty !== 'suspects') assert.ok(done(duty) <= times.length, `${duty} was done more often than taken`)
   }
 })
 
