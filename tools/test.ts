@@ -100,7 +100,7 @@ function runTests(files: string[], env: Record<string, string>, stopping: AbortS
     '--import',
     'tsx',
     '--test',
-    `--test-concurrency=${availableParallelism() + 1}`, // Most of them wait for something.
+    `--test-concurrency=${availableParallelism()}`,
     `--test-timeout=${HANGS_AFTER_MS}`,
     '--test-reporter=spec',
   ]
