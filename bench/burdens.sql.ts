@@ -3,10 +3,10 @@
 // Finished jobs that are still kept.
 //   $1 how many
 export const FILL_ARCHIVE = `-- bench.fill_archive
-insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
-  status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload)
-select 1000000000 + i, leasehold.clock(), leasehold.clock(), leasehold.clock(), 1, leasehold.clock(), gen_random_uuid(),
-  'completed', 1, 5, 5, i % 1024, 1, 'bench', 'bench',
+insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claim_id, claimed_at, claimed_by,
+  status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload)
+select 1000000000 + i, leasehold.clock(), leasehold.clock(), leasehold.clock(), 1, 1, leasehold.clock(), gen_random_uuid(),
+  'completed', 1, 5, 5, i % 1024, 'bench', 'bench',
   jsonb_build_object('orderId', i, 'customer', md5(i::text), 'template', 'receipt-v2', 'amountCents', i % 100000)
 from generate_series(1, $1::int) i`
 

@@ -21,6 +21,7 @@ import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import type { JobId } from './queue/job.ts'
 import { type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
 import type { Handler } from './worker/handler.ts'
+import type { Job } from './worker/job.ts'
 import { type ClaimOptions, claimByHand, type ManualJob } from './worker/manual.ts'
 import type { WorkerOptions } from './worker/options.ts'
 import type { Tally } from './worker/tell-outcome.ts'
@@ -48,13 +49,12 @@ export interface EnqueueOptions {
   /** Not started by then: a dead letter. */
   readonly expiresAt?: Date
   readonly metadata?: Readonly<Record<string, unknown>>
-  readonly tags?: readonly string[]
 }
 
 /** A job for enqueueMany. */
 export type ManyOptions<Input> = Omit<EnqueueOptions, 'tx'> & { readonly input: Input }
 
-const JOB_OPTIONS = ['idempotencyKey', 'partitionKey', 'priority', 'delay', 'at', 'expiresAt', 'metadata', 'tags']
+const JOB_OPTIONS = ['idempotencyKey', 'partitionKey', 'priority', 'delay', 'at', 'expiresAt', 'metadata']
 
 export interface RedriveFilter {
   readonly kind: Kind
@@ -170,9 +170,9 @@ export class Leasehold {
   }
 
   /** Holds the lease of a claimed job until your transaction ends, or throws LeaseLostError. */
-  async assertLease(tx: Queryable, job: { readonly id: string; readonly generation: number }): Promise<void> {
-    const { lane } = this.#connection
-    await assertLease(lane.within(checkTx(tx)), { jobId: job.id as JobId, generation: job.generation })
+  async assertLease(tx: Queryable, job: Pick<Job, 'id' | 'claimId' | 'generation'>): Promise<void> {
+    const lease = { jobId: job.id, claimId: job.claimId, generation: job.generation }
+    await assertLease(this.#connection.lane.within(checkTx(tx)), lease)
   }
 
   /**
@@ -275,7 +275,6 @@ function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Input>): N
     keepKeyMs: kind.keepKeyMs,
     expiresAt: job.expiresAt,
     metadata: job.metadata,
-    tags: job.tags,
   }
 }
 

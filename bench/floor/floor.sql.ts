@@ -20,8 +20,8 @@ export const PAYLOAD_AS_JSON = [
 ]
 
 export const COUNT_LEASEHOLD = `-- bench.count
-select (select count(*) from leasehold.job),
-  (select count(distinct id) from leasehold.archive where status = 'completed')`
+select (select count(*) from leasehold.job) as unfinished,
+  (select count(distinct id) from leasehold.archive where status = 'completed') as finished`
 
 // Many jobs at once, without the way through a client.
 //   $1 how many  $2 kind  $3 seconds until they are due
@@ -33,16 +33,16 @@ from generate_series(1, $1::int) i`
 
 // Both positions of the log: what is written into it, and what is already on disk and can be read back.
 export const WAL_POSITION = `-- bench.wal_position
-select pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn()`
+select pg_current_wal_insert_lsn() as written, pg_current_wal_flush_lsn() as flushed`
 
 //   $1 from  $2 to
 export const WAL_BYTES = `-- bench.wal_bytes
-select pg_wal_lsn_diff($2, $1)`
+select pg_wal_lsn_diff($2, $1) as bytes`
 
 // Whole pages written into the log, once for each page and checkpoint.
 //   $1 from  $2 to
 export const WAL_IMAGE_BYTES = `-- bench.wal_image_bytes
-select coalesce(sum(fpi_size), 0) from pg_get_wal_stats($1, $2)`
+select coalesce(sum(fpi_size), 0) as bytes from pg_get_wal_stats($1, $2)`
 
 //   $1 table
 export const UPDATES = `-- bench.updates

@@ -16,8 +16,11 @@ export interface LaneOptions {
   readonly deadlineMs?: number
 }
 
-/** A row as the server printed it. Parsing is left to the statement that knows what it asked for. */
-export type Row = readonly (string | null)[]
+/** A row by the names of its columns, as the server printed them. Parsing is left to the caller, which knows the types. */
+export type Row<Column extends string = string> = Readonly<Record<Column, string | null>>
+
+/** A row of a statement over the user's own tables, by position. */
+export type Cells = readonly (string | null)[]
 
 /** Postgres folds, truncates and forgives; this list does not. Quoting comes on top, for reserved words. */
 export function quoteSchema(schema: string): string {
@@ -51,14 +54,9 @@ export class Lane {
   readonly #prepare: boolean
   readonly #deadlineMs: number | undefined
   readonly #quoted: string
-  readonly #rendered: Map<string, { text: string; name?: string }>
+  readonly #rendered: Map<string, Rendered>
 
-  constructor(
-    db: Queryable,
-    options: LaneOptions = {},
-    rendered = new Map<string, { text: string; name?: string }>(),
-    standsAlone = true,
-  ) {
+  constructor(db: Queryable, options: LaneOptions = {}, rendered = new Map<string, Rendered>(), standsAlone = true) {
     this.standsAlone = standsAlone
     this.schema = options.schema ?? 'leasehold'
     this.#quoted = quoteSchema(this.schema)
@@ -73,19 +71,29 @@ export class Lane {
     return new Lane(tx, { schema: this.schema, prepare: this.#prepare }, this.#rendered, false)
   }
 
-  async run(statement: string, values: readonly unknown[]): Promise<readonly Row[]> {
-    let config = this.#rendered.get(statement)
-    if (config === undefined) {
-      const text = renderSchema(statement, this.#quoted)
-      const name = /^-- (\S+)/.exec(statement)?.[1]
-      if (name === undefined) throw new TypeError('a statement starts with its name')
-      config = this.#prepare ? { text, name: `${this.schema}/${name}` } : { text }
-      this.#rendered.set(statement, config)
+  async run<Column extends string>(statement: string, values: readonly unknown[]): Promise<readonly Row<Column>[]> {
+    const rendered = this.#rendered.get(statement) ?? this.#render(statement)
+    const query: QueryArrayConfig = {
+      ...rendered.config,
+      values: values as unknown[],
+      rowMode: 'array',
+      types: asPrinted,
     }
-    const query: QueryArrayConfig = { ...config, values: values as unknown[], rowMode: 'array', types: asPrinted }
     const sent = this.#deadlineMs === undefined ? this.#db.query(query) : this.#inTime(query, this.#deadlineMs)
-    const { rows } = await sent.catch((error) => this.#explain(error))
-    return rows as unknown as Row[]
+    const { rows, fields } = await sent.catch((error) => this.#explain(error))
+    if (rows.length === 0) return []
+    if (rendered.shape === undefined || !hasColumns(rendered.shape, fields)) rendered.shape = shapeOf(fields)
+    const { NamedRow } = rendered.shape
+    return rows.map((cells) => new NamedRow(cells as unknown as Cells) as unknown as Row<Column>)
+  }
+
+  #render(statement: string): Rendered {
+    const text = renderSchema(statement, this.#quoted)
+    const name = /^-- (\S+)/.exec(statement)?.[1]
+    if (name === undefined) throw new TypeError('a statement starts with its name')
+    const rendered = { config: this.#prepare ? { text, name: `${this.schema}/${name}` } : { text }, shape: undefined }
+    this.#rendered.set(statement, rendered)
+    return rendered
   }
 
   /** Our statements name nothing but our own tables and functions. */
@@ -101,4 +109,39 @@ export class Lane {
     const limited = { ...query, query_timeout: deadlineMs + 1_000 } as QueryArrayConfig
     return withDeadline(this.#db.query(limited), deadlineMs, () => new DeadlineError('A statement', deadlineMs))
   }
+}
+
+interface Rendered {
+  readonly config: { readonly text: string; readonly name?: string }
+  /** What its rows look like; undefined until it has returned some. */
+  shape: Shape | undefined
+}
+
+interface Shape {
+  readonly columns: readonly string[]
+  readonly NamedRow: new (cells: Cells) => object
+}
+
+const CELLS = Symbol('cells')
+
+/** Getters over the array that the driver made: names cost nothing until they are read. */
+function shapeOf(fields: readonly { readonly name: string }[]): Shape {
+  class NamedRow {
+    readonly [CELLS]: Cells
+    constructor(cells: Cells) {
+      this[CELLS] = cells
+    }
+  }
+  fields.forEach(({ name }, index) => {
+    Object.defineProperty(NamedRow.prototype, name, {
+      get(this: NamedRow) {
+        return this[CELLS][index]
+      },
+    })
+  })
+  return { columns: fields.map(({ name }) => name), NamedRow }
+}
+
+function hasColumns({ columns }: Shape, fields: readonly { readonly name: string }[]): boolean {
+  return columns.length === fields.length && columns.every((column, index) => column === fields[index]!.name)
 }

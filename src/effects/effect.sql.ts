@@ -1,38 +1,39 @@
-// Two fences. The job row, locked with the test of id, generation and claim, says whether this worker may begin
-// something; FOR SHARE, so that several effects of one job can be under way, and neither sweep nor claim nor outcome comes
-// between the test and the marker. The run on the marker says whose news about it counts: a statement of an earlier run that
-// arrives late finds another one, also within a generation.
-//   $1 job id  $2 generation  $3 name  $4 run id
+// Two fences. The job row, locked with the test of id and claim, decides whether this worker may begin an effect; FOR SHARE,
+// so that several effects of one job can be under way, and neither sweep nor claim nor outcome comes between the test and
+// the marker. The run on the marker decides whose report about it counts: a statement of an earlier run that arrives late
+// finds another run, also within one claim.
+//   $1 job id  $2 claim id  $3 name  $4 run id
 
 // One statement: the marker is there if and only if the lease was held. held is null when the lease is gone; otherwise the
 // marker was begun just now, or it was there before, and the rest says by whom. Neither: somebody made it since this
 // statement's snapshot, so ask again.
 export const BEGIN = `-- effect.begin
 with held as materialized (
-  select id from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null for share
+  select id, lease_generation from leasehold.job where id = $1 and claim_id = $2 for share
 ), begun as (
   insert into leasehold.effect (job_id, name, lease_generation, run_id, started_at)
-  select id, $3, $2, $4, leasehold.clock() from held
+  select id, $3, lease_generation, $4, leasehold.clock() from held
   on conflict (job_id, name) do nothing
   returning started_at
 ), found as materialized (
   select run_id, started_at, finished_at is not null as done, result
   from leasehold.effect where job_id = $1 and name = $3
 )
-select (select true from held), (select true from begun), (select run_id from found), (select done from found),
-  extract(epoch from coalesce((select started_at from begun), (select started_at from found))) * 1000,
-  (select result from found)`
+select (select true from held) as held, (select true from begun) as begun, (select run_id from found) as run_id,
+  (select done from found) as done, (select result from found) as result,
+  extract(epoch from coalesce((select started_at from begun), (select started_at from found))) * 1000 as started_ms`
 
 // For those who would rather do it twice than not at all.   $5 the run that was found
 export const TAKE_OVER = `-- effect.take_over
 with held as materialized (
-  select id from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null for share
+  select id, lease_generation from leasehold.job where id = $1 and claim_id = $2 for share
 ), taken as (
-  update leasehold.effect set lease_generation = $2, run_id = $4, started_at = leasehold.clock()
+  update leasehold.effect
+  set lease_generation = (select lease_generation from held), run_id = $4, started_at = leasehold.clock()
   where job_id = (select id from held) and name = $3 and run_id = $5 and finished_at is null
-  returning true
+  returning job_id
 )
-select (select true from held), (select true from taken)`
+select (select true from held) as held, (select true from taken) as taken`
 
 // That it happened is true whether or not the lease still lasts: while the marker is ours, nobody else has begun it, and
 // whoever comes next is spared the question. The handler is told if it has lost the job.   $5 result
@@ -40,12 +41,12 @@ export const DONE = `-- effect.done
 with noted as (
   update leasehold.effect set finished_at = leasehold.clock(), result = $5::jsonb
   where job_id = $1 and name = $3 and run_id = $4 and finished_at is null
-  returning true
+  returning job_id
 )
 select coalesce((select true from noted),
     (select true from leasehold.effect
-      where job_id = $1 and name = $3 and run_id = $4 and finished_at is not null)),
-  (select true from leasehold.job where id = $1 and lease_generation = $2 and claim_id is not null)`
+      where job_id = $1 and name = $3 and run_id = $4 and finished_at is not null)) as recorded,
+  (select true from leasehold.job where id = $1 and claim_id = $2) as held`
 
 // It certainly did not happen.   $1 job id  $2 name  $3 run id
 export const NOT_DONE = `-- effect.not_done
@@ -64,12 +65,13 @@ rollback to savepoint leasehold_effect`
 
 // $1 job id
 export const LIST_EFFECTS = `-- effect.list
-select name, lease_generation, extract(epoch from started_at) * 1000, extract(epoch from finished_at) * 1000, result
+select name, lease_generation, extract(epoch from started_at) * 1000 as started_ms,
+  extract(epoch from finished_at) * 1000 as finished_ms, result
 from leasehold.effect where job_id = $1 order by started_at, name`
 
-// A person has found out. Not while the job is processing: its worker may be doing it this moment. The job row, if it is
-// not a dead letter, is locked, so that nobody claims it meanwhile.
-//   $1 job id  $2 name  $3 whether it happened  $4 result
+// An operator has found out. Not while the job is processing: its worker may be doing it this moment. The job row, if it is
+// not a dead letter, is locked, so that it cannot be claimed meanwhile.
+//   $1 job id  $2 name  $3 whether it happened  $4 result  $5 by
 export const SETTLE_EFFECT = `-- effect.settle
 with waiting as materialized (
   select claim_id is not null as claimed from leasehold.job where id = $1 for share
@@ -77,14 +79,19 @@ with waiting as materialized (
   update leasehold.effect set finished_at = leasehold.clock(), result = $4::jsonb
   where job_id = $1 and name = $2 and finished_at is null and $3::boolean
     and (select claimed from waiting) is not true
-  returning true
+  returning job_id
 ), removed as (
   delete from leasehold.effect
   where job_id = $1 and name = $2 and finished_at is null and not $3::boolean
     and (select claimed from waiting) is not true
-  returning true
+  returning job_id
+), noted as (
+  insert into leasehold.operator_action (at, action, by, outcome, job_id, detail)
+  select leasehold.clock(), 'settle_effect', $5::text, case when $3::boolean then 'happened' else 'did not happen' end,
+    job_id, $2::text
+  from (select job_id from done union all select job_id from removed) as settled
 )
-select coalesce((select true from done), (select true from removed)), (select claimed from waiting)`
+select coalesce((select true from done), (select true from removed)) as settled, (select claimed from waiting) as claimed`
 
 // Walks the effects in the order of their jobs, a bounded number a call, from where the last call ended. While a job can
 // run again, also after a redrive, its effects stay.
@@ -100,6 +107,7 @@ with looked as materialized (
         and (select true from leasehold.dead_letter d where d.id = e.job_id) is null
     ))
     and coalesce(finished_at, started_at) <= leasehold.clock() - $3 * interval '1 ms'
-  returning true
+  returning job_id
 )
-select (select count(*) from pruned), (select count(*) from looked), (select max(job_id) from looked)`
+select (select count(*) from pruned) as pruned, (select count(*) from looked) as looked,
+  (select max(job_id) from looked) as last`

@@ -1,11 +1,11 @@
 import type { QueryArrayResult } from 'pg'
+import { checkInteger } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { quoteName, quoteTable, renderNames } from '../db/identifier.ts'
-import { asPrinted, type Queryable, type Row } from '../db/lane.ts'
+import { asPrinted, type Cells, type Queryable } from '../db/lane.ts'
 import { isPool } from '../db/transaction.ts'
-import { checkGeneration } from '../queue/outcome.ts'
 import { FENCED_COLUMN, FENCED_FIND, FENCED_WRITE } from './fenced-table.sql.ts'
 
 const ROUNDS = 10
@@ -54,7 +54,7 @@ export class FencedTable<Column extends string = string> {
     generation: number,
     set: { readonly [C in Column]?: unknown },
   ): Promise<FencedWrite> {
-    checkGeneration(generation)
+    checkInteger('generation', generation, 0, Number.MAX_SAFE_INTEGER)
     const assignments = Object.entries(set).map(([column, value], index) => {
       const quoted = this.#columns.get(column)
       if (quoted === undefined)
@@ -70,7 +70,7 @@ export class FencedTable<Column extends string = string> {
       if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
       if (rowCount > 0) return 'applied'
       const { rows } = await this.#send(db, renderNames(FENCED_FIND, this.#quoted), [id, generation])
-      const row = rows[0] as unknown as Row | undefined
+      const row = rows[0] as unknown as Cells | undefined
       if (row === undefined) return 'not found'
       // Otherwise it has come, or come back, since it was looked for.
       if (row[0] === 't' || round === ROUNDS) return 'stale'

@@ -1,11 +1,12 @@
 import { effectKeyOf } from '../core/effect-key.ts'
-import type { JobId } from '../queue/job.ts'
+import type { ClaimedJob } from '../queue/job.ts'
 import { checkName } from './ledger.ts'
 
 /**
- * A key for a call to somebody else's service: the same on every attempt, also after a redrive; another for each job and
- * name. Ids begin at 1 in every database, so the moment of the enqueue is part of it.
+ * An idempotency key for a call to another service: the same on every attempt, also after a redrive; another for each job
+ * and name. Ids begin at 1 in every schema, and a failover may hand one out twice, so the time of the enqueue, to the
+ * microsecond, and the job's salt are part of it.
  */
-export function effectKey(jobId: JobId, createdAt: Date, name: string): string {
-  return effectKeyOf('job', jobId, String(createdAt.getTime()), checkName(name))
+export function effectKey(job: Pick<ClaimedJob, 'jobId' | 'createdAt' | 'salt'>, name: string): string {
+  return effectKeyOf('job', job.jobId, job.createdAt, job.salt, checkName(name))
 }

@@ -6,6 +6,7 @@ import { encodeSafely } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId, Lease } from '../queue/job.ts'
+import { type ByOption, checkBy } from '../queue/operator.ts'
 import { refuseWithoutTransaction } from '../queue/outcome.ts'
 import { checkId } from '../queue/parameters.ts'
 import {
@@ -46,7 +47,8 @@ export type Begun =
 /** Notes that the effect is about to happen, if nobody has before. */
 export async function begin(lane: Lane, run: Run): Promise<Begun> {
   for (;;) {
-    const [held, begun, by, done, since, result] = (await send(lane, BEGIN, valuesOf(run)))[0]!
+    const [row] = await send<BeginColumn>(lane, BEGIN, valuesOf(run))
+    const { held, begun, run_id: by, done, started_ms: since, result } = row!
     if (held === null) return { state: 'refused' }
     if (begun !== null) return { state: 'begun', since: toDate(since) }
     if (done === 't') return { state: 'done', result: decode(result) }
@@ -56,14 +58,14 @@ export async function begin(lane: Lane, run: Run): Promise<Begun> {
 
 /** True: the marker of that run is ours now. False: it is no longer as it was, so look again. */
 export async function takeOver(lane: Lane, run: Run, from: string): Promise<boolean | 'refused'> {
-  const [held, taken] = (await send(lane, TAKE_OVER, [...valuesOf(run), from]))[0]!
-  return held === null ? 'refused' : taken !== null
+  const [row] = await send<'held' | 'taken'>(lane, TAKE_OVER, [...valuesOf(run), from])
+  return row!.held === null ? 'refused' : row!.taken !== null
 }
 
 /** recorded: the marker was ours. held: so is the job. */
 export async function done(lane: Lane, run: Run, result: string | null): Promise<{ recorded: boolean; held: boolean }> {
-  const [recorded, held] = (await send(lane, DONE, [...valuesOf(run), result]))[0]!
-  return { recorded: recorded === 't', held: held === 't' }
+  const [row] = await send<'recorded' | 'held'>(lane, DONE, [...valuesOf(run), result])
+  return { recorded: row!.recorded === 't', held: row!.held === 't' }
 }
 
 /** Removes the marker, if it is ours. */
@@ -88,11 +90,17 @@ export async function undoingFailure<T>(tx: Lane, work: () => Promise<T>): Promi
 }
 
 function valuesOf({ lease, name, id }: Run): unknown[] {
-  return [lease.jobId, lease.generation, name, id]
+  return [lease.jobId, lease.claimId, name, id]
 }
 
-function send(lane: Lane, statement: string, values: readonly unknown[]): Promise<readonly Row[]> {
-  return settlingConflicts(lane.standsAlone, () => lane.run(statement, values))
+type BeginColumn = 'held' | 'begun' | 'run_id' | 'done' | 'result' | 'started_ms'
+
+function send<Column extends string>(
+  lane: Lane,
+  statement: string,
+  values: readonly unknown[],
+): Promise<readonly Row<Column>[]> {
+  return settlingConflicts(lane.standsAlone, () => lane.run<Column>(statement, values))
 }
 
 /** undefined is no JSON: it is kept as no result at all, and so comes back. */
@@ -117,14 +125,16 @@ export interface Effect {
 
 /** In the order in which they were begun. */
 export async function listEffects(lane: Lane, jobId: JobId): Promise<Effect[]> {
-  const rows = await lane.run(LIST_EFFECTS, [checkId('jobId', jobId)])
-  return rows.map(([name, generation, startedAt, finishedAt, result]) => ({
-    name: name!,
-    state: finishedAt === null ? 'started' : 'done',
-    generation: Number(generation),
-    startedAt: toDate(startedAt),
-    finishedAt: finishedAt === null ? null : toDate(finishedAt),
-    result: decode(result),
+  const rows = await lane.run<'name' | 'lease_generation' | 'started_ms' | 'finished_ms' | 'result'>(LIST_EFFECTS, [
+    checkId('jobId', jobId),
+  ])
+  return rows.map((row) => ({
+    name: row.name!,
+    state: row.finished_ms === null ? 'started' : 'done',
+    generation: Number(row.lease_generation),
+    startedAt: toDate(row.started_ms),
+    finishedAt: row.finished_ms === null ? null : toDate(row.finished_ms),
+    result: decode(row.result),
   }))
 }
 
@@ -138,17 +148,17 @@ export async function settleEffect(
   lane: Lane,
   jobId: JobId,
   name: string,
-  finding: EffectFinding,
+  finding: EffectFinding & ByOption,
 ): Promise<EffectSettled> {
-  checkOptions('settleEffect', finding, ['happened', 'result'])
+  checkOptions('settleEffect', finding, ['happened', 'result', 'by'])
   if (typeof finding?.happened !== 'boolean') {
     throw new InvalidOptionError('settleEffect.happened', 'it must be true or false')
   }
   const result = finding.happened ? encode(finding.result) : null
-  const values = [checkId('jobId', jobId), checkName(name), finding.happened, result]
-  const [changed, claimed] = (await settlingConflicts(lane.standsAlone, () => lane.run(SETTLE_EFFECT, values)))[0]!
-  if (changed === 't') return 'settled'
-  return claimed === 't' ? 'processing' : 'nothing to settle'
+  const values = [checkId('jobId', jobId), checkName(name), finding.happened, result, checkBy(finding.by)]
+  const [row] = await send<'settled' | 'claimed'>(lane, SETTLE_EFFECT, values)
+  if (row!.settled === 't') return 'settled'
+  return row!.claimed === 't' ? 'processing' : 'nothing to settle'
 }
 
 /**
@@ -163,8 +173,8 @@ export async function pruneEffects(
 ): Promise<{ pruned: number; next: JobId | undefined }> {
   const from = after === '0' ? after : checkId('after', after)
   const values = [from, checkInteger('limit', limit, 1, 10_000), checkMilliseconds('ageMs', ageMs)]
-  const [row] = await lane.run(PRUNE_EFFECTS, values)
-  return { pruned: Number(row![0]), next: Number(row![1]) < limit ? undefined : (row![2] as JobId) }
+  const [row] = await lane.run<'pruned' | 'looked' | 'last'>(PRUNE_EFFECTS, values)
+  return { pruned: Number(row!.pruned), next: Number(row!.looked) < limit ? undefined : (row!.last as JobId) }
 }
 
 function toDate(ms: string | null | undefined): Date {

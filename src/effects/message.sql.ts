@@ -4,7 +4,7 @@ export const FIRST_TIME = `-- message.first_time
 insert into leasehold.processed_message (source, message_id, processed_at, forget_at)
 values ($1, $2, leasehold.clock(), leasehold.clock() + $3 * interval '1 ms')
 on conflict (source, message_id) do nothing
-returning true`
+returning source`
 
 // Nothing ever changes such a row, so its place is its name.   $1 messages at most
 export const PRUNE_MESSAGES = `-- message.prune
@@ -16,4 +16,4 @@ where ctid = any (array(
   limit $1
   for update skip locked
 ))
-returning true`
+returning source`

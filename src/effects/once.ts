@@ -15,7 +15,7 @@ import { sleep } from '../core/timer.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { checkTx } from '../db/transaction.ts'
-import type { Lease } from '../queue/job.ts'
+import { type Lease, leaseOf } from '../queue/job.ts'
 import { lockLease } from './lease.ts'
 import { begin, checkName, decode, done, encode, notDone, type Run, takeOver, undoingFailure } from './ledger.ts'
 
@@ -102,7 +102,7 @@ export class Effects {
 
   constructor(lane: Lane, lease: Lease, standing: Partial<Standing> = {}) {
     this.#lane = lane
-    this.#lease = { jobId: lease.jobId, generation: lease.generation }
+    this.#lease = leaseOf(lease)
     this.#standing = { isLost: () => false, isCompleted: () => false, ...standing }
   }
 

@@ -28,9 +28,10 @@ select j.*
 from unnest((select $1::bigint[])) with ordinality as i (id, position)
 cross join lateral (
   select id, queue, kind, status, label, payload, result, last_error, reason, attempts, max_attempts, priority,
-    lease_generation, claimed_by_label, progress, partition_key, idempotency_key, metadata, array_to_json(tags),
-    extract(epoch from available_at) * 1000, extract(epoch from created_at) * 1000,
-    extract(epoch from completed_at) * 1000, extract(epoch from lease_expires_at) * 1000, cancel_requested_at is not null
+    lease_generation, claimed_by_label, progress, partition_key, idempotency_key, metadata,
+    extract(epoch from available_at) * 1000 as available_ms, extract(epoch from created_at) * 1000 as created_ms,
+    extract(epoch from completed_at) * 1000 as completed_ms, extract(epoch from lease_expires_at) * 1000 as lease_ends_ms,
+    cancel_requested_at is not null as cancel_requested
   from leasehold.jobs where jobs.id = i.id limit 1
 ) j
 order by i.position`

@@ -14,25 +14,24 @@ export interface JobSnapshot {
   readonly queue: string
   readonly kind: string
   readonly status: Status
-  /** Why a pending job does not run: it is ready, scheduled, retrying or blocked. */
-  readonly label: 'ready' | 'scheduled' | 'retrying' | 'blocked' | null
+  /** Why a pending job does not run yet. */
+  readonly label: 'ready' | 'scheduled' | 'retrying' | 'paused' | 'blocked' | null
   readonly input: unknown
   /** What the handler returned. */
   readonly result: unknown
   readonly lastError: ErrorDescription | null
-  /** Why it is a dead letter. */
+  /** Why it is a dead letter, or why it was cancelled. */
   readonly reason: string | null
   readonly attempts: number
   readonly maxAttempts: number
   readonly priority: number
   readonly generation: number
-  /** The label of the worker that has it. */
+  /** The label of the worker that has it, or had it last. */
   readonly claimedBy: string | null
   readonly progress: unknown
   readonly partitionKey: string | null
   readonly idempotencyKey: string | null
   readonly metadata: Readonly<Record<string, unknown>> | null
-  readonly tags: readonly string[]
   readonly availableAt: Date
   readonly enqueuedAt: Date
   readonly finishedAt: Date | null
@@ -51,7 +50,7 @@ export interface ListOptions {
 }
 
 export async function getJobs(lane: Lane, jobIds: readonly JobId[]): Promise<JobSnapshot[]> {
-  return (await lane.run(GET, [idArray('jobId', jobIds)])).map(toSnapshot)
+  return (await lane.run<GetColumn>(GET, [idArray('jobId', jobIds)])).map(toSnapshot)
 }
 
 /** Newest first. */
@@ -68,42 +67,66 @@ export async function listJobs(lane: Lane, options: ListOptions = {}): Promise<J
   const inTable = { pending: 'job', processing: 'job', completed: 'archive', cancelled: 'archive', dead_letter: 'dead' }
   const asked = (table: string) => status === undefined || inTable[status] === table
   const rows = [
-    ...(asked('job') ? await lane.run(LIST_UNFINISHED, [...values, status ?? null]) : []),
-    ...(asked('dead') ? await lane.run(LIST_DEAD_LETTERS, values) : []),
-    ...(asked('archive') ? await lane.run(LIST_FINISHED, [...values, status ?? null]) : []),
+    ...(asked('job') ? await lane.run<'id'>(LIST_UNFINISHED, [...values, status ?? null]) : []),
+    ...(asked('dead') ? await lane.run<'id'>(LIST_DEAD_LETTERS, values) : []),
+    ...(asked('archive') ? await lane.run<'id'>(LIST_FINISHED, [...values, status ?? null]) : []),
   ]
   // A job that moved between two statements may be in both lists, or in neither: ids once, and newest first.
-  const ids = [...new Set(rows.map(([id]) => BigInt(id!)))].sort((a, b) => (a > b ? -1 : 1)).slice(0, limit)
+  const ids = [...new Set(rows.map(({ id }) => BigInt(id!)))].sort((a, b) => (a > b ? -1 : 1)).slice(0, limit)
   return ids.length === 0 ? [] : getJobs(lane, ids.map(String) as JobId[])
 }
 
-function toSnapshot(row: Row): JobSnapshot {
-  const json = (text: string | null | undefined) => (text == null ? null : JSON.parse(text))
-  const date = (ms: string | null | undefined) => (ms == null ? null : new Date(Number(ms)))
+type GetColumn =
+  | 'id'
+  | 'queue'
+  | 'kind'
+  | 'status'
+  | 'label'
+  | 'payload'
+  | 'result'
+  | 'last_error'
+  | 'reason'
+  | 'attempts'
+  | 'max_attempts'
+  | 'priority'
+  | 'lease_generation'
+  | 'claimed_by_label'
+  | 'progress'
+  | 'partition_key'
+  | 'idempotency_key'
+  | 'metadata'
+  | 'available_ms'
+  | 'created_ms'
+  | 'completed_ms'
+  | 'lease_ends_ms'
+  | 'cancel_requested'
+
+function toSnapshot(row: Row<GetColumn>): JobSnapshot {
+  const json = (text: string | null) => (text === null ? null : JSON.parse(text))
+  const date = (ms: string | null) => (ms === null ? null : new Date(Number(ms)))
   return {
-    id: row[0] as JobId,
-    queue: row[1]!,
-    kind: row[2]!,
-    status: row[3] as Status,
-    label: row[4] as JobSnapshot['label'],
-    input: json(row[5]),
-    result: json(row[6]),
-    lastError: json(row[7]),
-    reason: row[8] ?? null,
-    attempts: Number(row[9]),
-    maxAttempts: Number(row[10]),
-    priority: Number(row[11]),
-    generation: Number(row[12]),
-    claimedBy: row[13] ?? null,
-    progress: json(row[14]),
-    partitionKey: row[15] ?? null,
-    idempotencyKey: row[16] ?? null,
-    metadata: json(row[17]),
-    tags: json(row[18]) ?? [],
-    availableAt: date(row[19])!,
-    enqueuedAt: date(row[20])!,
-    finishedAt: date(row[21]),
-    leaseExpiresAt: date(row[22]),
-    cancelRequested: row[23] === 't',
+    id: row.id as JobId,
+    queue: row.queue!,
+    kind: row.kind!,
+    status: row.status as Status,
+    label: row.label as JobSnapshot['label'],
+    input: json(row.payload),
+    result: json(row.result),
+    lastError: json(row.last_error),
+    reason: row.reason,
+    attempts: Number(row.attempts),
+    maxAttempts: Number(row.max_attempts),
+    priority: Number(row.priority),
+    generation: Number(row.lease_generation),
+    claimedBy: row.claimed_by_label,
+    progress: json(row.progress),
+    partitionKey: row.partition_key,
+    idempotencyKey: row.idempotency_key,
+    metadata: json(row.metadata),
+    availableAt: date(row.available_ms)!,
+    enqueuedAt: date(row.created_ms)!,
+    finishedAt: date(row.completed_ms),
+    leaseExpiresAt: date(row.lease_ends_ms),
+    cancelRequested: row.cancel_requested === 't',
   }
 }

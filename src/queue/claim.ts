@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { checkInteger, checkText } from '../core/check.ts'
+import { checkInteger } from '../core/check.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { CLAIM, CLOSE, RELEASE_CLAIM, RENEW, SUSPECTS_WAIT } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
 import { everySpot, type Spot } from './marks.ts'
 import { checkId, checkLease, idArray, numericArray } from './parameters.ts'
+import { isEarlier, type StoredTime } from './stored-time.ts'
 
 /** A claim is swept in one statement, which must stay short. */
 export const MAX_CLAIM = 1_000
@@ -19,6 +20,8 @@ export interface ClaimRequest {
   readonly kinds: readonly string[]
   readonly limit: number
   readonly leaseMs: number
+  /** Only jobs of these partition buckets, a bit each of 1024. Default: all. */
+  readonly buckets?: Uint8Array
 }
 
 /** 63 random bits: no two claims share one, and the worker knows it before the database does. */
@@ -62,10 +65,9 @@ async function claimWithCrashes(
   crashesFrom: number,
   crashesTo: number,
 ): Promise<ClaimedJob[]> {
-  const rows = await lane.run(CLAIM, [
+  const rows = await lane.run<ClaimColumn>(CLAIM, [
     checkId('claimId', request.claimId),
     request.worker.id,
-    checkText('worker.label', request.worker.label, 200),
     checkLease(request.leaseMs),
     checkInteger('limit', request.limit, 1, MAX_CLAIM),
     request.kinds,
@@ -75,8 +77,9 @@ async function claimWithCrashes(
     numericArray(spots.map((spot) => spot.fromId)),
     crashesFrom,
     crashesTo,
+    request.buckets === undefined ? null : Buffer.from(request.buckets),
   ])
-  return inOrder(rows.map(toClaimedJob))
+  return inOrder(rows.map((row) => toClaimedJob(request.claimId, row)))
 }
 
 /** Most urgent first, then oldest. They nearly always are: the rows come by id. */
@@ -89,10 +92,9 @@ function byOrder(one: ClaimedJob, other: ClaimedJob): number {
   return comesBefore(one, other) ? -1 : 1
 }
 
-/** Times are all of one zone and one style, in which text sorts as time does. */
 function comesBefore(one: ClaimedJob, other: ClaimedJob): boolean {
   if (one.priority !== other.priority) return one.priority < other.priority
-  if (one.availableAt !== other.availableAt) return one.availableAt < other.availableAt
+  if (one.availableAt !== other.availableAt) return isEarlier(one.availableAt, other.availableAt)
   return one.jobId.length === other.jobId.length ? one.jobId < other.jobId : one.jobId.length < other.jobId.length
 }
 
@@ -103,36 +105,54 @@ export async function renew(
   claimIds: readonly ClaimId[],
   leaseMs: number,
 ): Promise<{ held: ClaimId[]; lost: ClaimId[] }> {
-  const rows = await lane.run(RENEW, [idArray('claimIds', claimIds), worker.id, checkLease(leaseMs)])
-  const renewed = new Set(rows.map(([id]) => id))
+  const rows = await lane.run<'id'>(RENEW, [idArray('claimIds', claimIds), worker.id, checkLease(leaseMs)])
+  const renewed = new Set(rows.map(({ id }) => id))
   return { held: claimIds.filter((id) => renewed.has(id)), lost: claimIds.filter((id) => !renewed.has(id)) }
 }
 
-/** Forgets claims of which every job has its outcome. */
+/** Removes claims of which every job has its outcome. */
 export async function closeClaims(lane: Lane, worker: Worker, claimIds: readonly ClaimId[]): Promise<void> {
   await lane.run(CLOSE, [idArray('claimIds', claimIds), worker.id])
 }
 
-/** Hands back whatever a claim took, when its reply was lost and nothing of it can have started. */
+/** Releases whatever a claim took, when its reply was lost and nothing of it can have started. */
 export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<Lease[]> {
-  const rows = await lane.run(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
-  return rows.map(([id, generation]) => ({ jobId: id as JobId, generation: Number(generation) }))
+  const rows = await lane.run<'id' | 'lease_generation'>(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
+  return rows.map((row) => ({ jobId: row.id as JobId, claimId, generation: Number(row.lease_generation) }))
 }
 
-function toClaimedJob(row: Row): ClaimedJob {
+type ClaimColumn =
+  | 'id'
+  | 'lease_generation'
+  | 'attempts'
+  | 'max_attempts'
+  | 'queue'
+  | 'kind'
+  | 'payload'
+  | 'priority'
+  | 'available_at'
+  | 'created_at'
+  | 'partition_key'
+  | 'partition_bucket'
+  | 'salt'
+  | 'metadata'
+
+function toClaimedJob(claimId: ClaimId, row: Row<ClaimColumn>): ClaimedJob {
   return {
-    jobId: row[0] as JobId,
-    generation: Number(row[1]),
-    attempt: Number(row[2]),
-    maxAttempts: Number(row[3]),
-    queue: row[4]!,
-    kind: row[5]!,
-    payload: row[6]!,
-    priority: Number(row[7]),
-    availableAt: row[8]!,
-    createdAt: row[9]!,
-    partitionKey: row[10] ?? null,
-    metadata: row[11] ?? null,
-    tags: row[12] ?? null,
+    jobId: row.id as JobId,
+    claimId,
+    generation: Number(row.lease_generation),
+    attempt: Number(row.attempts),
+    maxAttempts: Number(row.max_attempts),
+    queue: row.queue!,
+    kind: row.kind!,
+    payload: row.payload!,
+    priority: Number(row.priority),
+    availableAt: row.available_at as StoredTime,
+    createdAt: row.created_at as StoredTime,
+    partitionKey: row.partition_key,
+    bucket: Number(row.partition_bucket),
+    salt: row.salt!,
+    metadata: row.metadata,
   }
 }

@@ -18,7 +18,7 @@ with asked as materialized (
   where name = any (array(select name from asked where due))
 )
 select name, due,
-  (select extract(epoch from next_at - leasehold.clock()) * 1000 from leasehold.duty where duty.name = asked.name)
+  (select extract(epoch from next_at - leasehold.clock()) * 1000 from leasehold.duty where duty.name = asked.name) as wait_ms
 from asked`
 
 //   $1 names

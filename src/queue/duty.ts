@@ -15,9 +15,12 @@ export async function takeDuties<Name extends string>(
   lane: Lane,
   everyMs: Readonly<Record<Name, number>>,
 ): Promise<{ taken: Name[]; nextInMs: number }> {
-  const rows = await lane.run(TAKE_DUTIES, [Object.keys(everyMs), numericArray(Object.values<number>(everyMs))])
-  const taken = rows.filter((row) => row[1] === 't').map((row) => row[0] as Name)
-  const waits = rows.map(([name, due, waitMs]) => {
+  const rows = await lane.run<'name' | 'due' | 'wait_ms'>(TAKE_DUTIES, [
+    Object.keys(everyMs),
+    numericArray(Object.values<number>(everyMs)),
+  ])
+  const taken = rows.filter(({ due }) => due === 't').map(({ name }) => name as Name)
+  const waits = rows.map(({ name, due, wait_ms: waitMs }) => {
     const interval = everyMs[name as Name]
     // Somebody else has just taken it, or we have: an interval from now.
     return due === 't' || Number(waitMs) <= 0 ? interval : Number(waitMs)

@@ -5,20 +5,19 @@
 // Workers that wait are woken once per queue; the scalar subquery runs once, whatever the batch.
 export const ENQUEUE = `-- job.enqueue
 with added as (
-  insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, payload_version,
-    expires_at, queue, kind, payload, partition_key, metadata, tags)
+  insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind,
+    payload, partition_key, metadata)
   select
     coalesce((i.more ->> 'available_at')::timestamptz, leasehold.clock() + i.delay_ms * interval '1 ms'),
-    leasehold.clock(), i.max_attempts, i.priority, i.bucket, coalesce((i.more ->> 'payload_version')::smallint, 1),
-    (i.more ->> 'expires_at')::timestamptz, i.queue, i.kind, i.payload::jsonb, i.more ->> 'partition_key',
-    i.more -> 'metadata',
-    case when i.more ? 'tags' then array(select jsonb_array_elements_text(i.more -> 'tags')) end
+    leasehold.clock(), i.max_attempts, i.priority, i.bucket, (i.more ->> 'expires_at')::timestamptz, i.queue, i.kind,
+    i.payload::jsonb, i.more ->> 'partition_key', i.more -> 'metadata'
   from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::smallint[]),
     (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]))
     as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more)
   returning id, queue, available_at
 )
-select id, (select leasehold.wake(array(select distinct queue from added where available_at <= leasehold.clock())))
+select id,
+  (select leasehold.wake(array(select distinct queue from added where available_at <= leasehold.clock()))) as woken
 from added`
 
 // Most calls enqueue one job, or many that differ in their input alone; a quarter less to do than for any mixture. The inputs
@@ -31,7 +30,8 @@ with added as (
   from rows from (jsonb_array_elements($3::text::jsonb), unnest((select $6::smallint[]))) as i (payload, bucket)
   returning id
 )
-select array_agg(id), leasehold.wake(case when $7::float8 <= 0 then array[$1::text] else '{}' end) from added`
+select array_agg(id) as ids, leasehold.wake(case when $7::float8 <= 0 then array[$1::text] else '{}' end) as woken
+from added`
 
 // The unique index decides between racing enqueues: the second waits for the first transaction to end. DO NOTHING locks
 // no existing row, so an enqueue never holds up the completion of the job it duplicates. Keys are inserted in one order,
@@ -50,22 +50,21 @@ with input as materialized (
   on conflict do nothing
   returning job_id
 ), added as (
-  insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, payload_version,
-    expires_at, queue, kind, payload, partition_key, idempotency_key, metadata, tags)
+  insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue,
+    kind, payload, partition_key, idempotency_key, metadata)
   select id, coalesce((more ->> 'available_at')::timestamptz, leasehold.clock() + delay_ms * interval '1 ms'),
-    leasehold.clock(), max_attempts, priority, bucket, coalesce((more ->> 'payload_version')::smallint, 1),
-    (more ->> 'expires_at')::timestamptz, queue, kind, payload::jsonb, more ->> 'partition_key', key,
-    more -> 'metadata', case when more ? 'tags' then array(select jsonb_array_elements_text(more -> 'tags')) end
+    leasehold.clock(), max_attempts, priority, bucket, (more ->> 'expires_at')::timestamptz, queue, kind, payload::jsonb,
+    more ->> 'partition_key', key, more -> 'metadata'
   from input where key is null or id in (select job_id from kept)
   returning queue, available_at
 )
-select position, case when key is null or id in (select job_id from kept) then id end,
-  (select leasehold.wake(array(select distinct queue from added where available_at <= leasehold.clock())))
+select position, case when key is null or id in (select job_id from kept) then id end as id,
+  (select leasehold.wake(array(select distinct queue from added where available_at <= leasehold.clock()))) as woken
 from input`
 
 // A statement of its own, hence a new snapshot: it sees the row for which ENQUEUE_KEYED waited.
 export const FIND_KEYED = `-- job.find_keyed
-select i.position, k.job_id, k.input_hash = leasehold.input_hash(i.payload::jsonb)
+select i.position, k.job_id, k.input_hash = leasehold.input_hash(i.payload::jsonb) as same_input
 from unnest((select $1::text[]), (select $2::text[]), (select $3::text[])) with ordinality
   as i (queue, key, payload, position)
 cross join lateral (

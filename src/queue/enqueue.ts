@@ -31,12 +31,9 @@ export interface NewJob {
   readonly idempotencyKey?: string | undefined
   /** The key is kept at least this long after the job has finished. Default: 24 h. */
   readonly keepKeyMs?: number | undefined
-  /** Default: 1. */
-  readonly payloadVersion?: number | undefined
   /** Not started by then: a dead letter. */
   readonly expiresAt?: Date | undefined
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
-  readonly tags?: readonly string[] | undefined
 }
 
 /** conflict: the key belongs to a job with another input; that job is unchanged and nothing was enqueued. */
@@ -73,12 +70,12 @@ export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<Enqu
 }
 
 async function enqueueAlike(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
-  const [row] = await lane.run(ENQUEUE_ALIKE, commonColumns(jobs))
-  return row![0]!.slice(1, -1).split(',')
+  const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE, commonColumns(jobs))
+  return row!.ids!.slice(1, -1).split(',')
 }
 
 async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
-  return (await lane.run(ENQUEUE, columns(jobs))).map(([id]) => id!)
+  return (await lane.run<'id'>(ENQUEUE, columns(jobs))).map(({ id }) => id!)
 }
 
 async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<Enqueued[]> {
@@ -89,25 +86,26 @@ async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<Enque
   for (let round = 0; open.length > 0; round++) {
     if (round === 5) throw new Error('idempotency keys keep disappearing while they are looked up')
     const asked = open.map((index) => jobs[index]!)
-    const stored = await lane.run(ENQUEUE_KEYED, [
+    const stored = await lane.run<'position' | 'id'>(ENQUEUE_KEYED, [
       ...columns(asked),
       asked.map((job) => job.key),
       numericArray(asked.map((job) => job.keepKeyMs)),
     ])
     const taken: number[] = []
-    for (const [position, id] of stored) {
+    for (const { position, id } of stored) {
       const index = open[Number(position) - 1]!
       if (id === null) taken.push(index)
       else answers[index] = { jobId: id as JobId, outcome: 'created' }
     }
     if (taken.length === 0) break
-    const found = await lane.run(FIND_KEYED, [
+    const found = await lane.run<'position' | 'job_id' | 'same_input'>(FIND_KEYED, [
       taken.map((index) => jobs[index]!.queue),
       taken.map((index) => jobs[index]!.key),
       taken.map((index) => jobs[index]!.payload),
     ])
-    for (const [position, id, same] of found) {
-      answers[taken[Number(position) - 1]!] = { jobId: id as JobId, outcome: same === 't' ? 'existing' : 'conflict' }
+    for (const { position, job_id, same_input } of found) {
+      const outcome = same_input === 't' ? 'existing' : 'conflict'
+      answers[taken[Number(position) - 1]!] = { jobId: job_id as JobId, outcome }
     }
     open = taken.filter((index) => answers[index] === undefined)
   }
@@ -121,14 +119,6 @@ function encode(job: NewJob): Encoded {
   if (job.expiresAt !== undefined) more.expires_at = checkDate('expiresAt', job.expiresAt)
   if (job.partitionKey !== undefined) more.partition_key = checkText('partitionKey', job.partitionKey, 1000)
   if (job.metadata !== undefined) more.metadata = JSON.parse(encodeInput(job.metadata, { bytes: 65_536 }))
-  if (job.tags !== undefined) {
-    if (!Array.isArray(job.tags)) throw new InvalidOptionError('tags', 'it must be a list of strings')
-    // From, not map, which would step over holes.
-    more.tags = Array.from(job.tags, (tag) => checkText('tags', tag, 200))
-  }
-  if (job.payloadVersion !== undefined) {
-    more.payload_version = checkInteger('payloadVersion', job.payloadVersion, 0, 32_767)
-  }
   return {
     queue: job.queue === undefined ? kind : checkText('queue', job.queue, 200),
     kind,

@@ -1,11 +1,11 @@
-// Housekeeping is safe to run twice at once: it locks the ledger row first and skips what others hold.
+// Housekeeping is safe to run twice at once: it locks the ledger row first and skips rows that others hold.
 
-// Returns the jobs of claims whose lease has run out, by the clock of this very statement. A job that a caller's
+// Returns the jobs of claims whose lease has expired, by the clock of this very statement. A job that a caller's
 // transaction is completing is locked and stays with its claim, which is marked swept: it can no longer be renewed. It
 // goes to the end of the line for a second, so that a hundred such claims do not keep the sweep from the others.
 //
 // A lost lease means a crash, and the job may be its cause: it leaves the ordinary claim index (crashes > 0). While the
-// worker held other jobs nobody is to blame, and the attempt is handed back; the job tries again in smaller company. It is
+// worker held other jobs none is to blame, and the attempt is returned; the job tries again in smaller company. It is
 // blamed, and its attempt spent, when it was surely alone, or from its third crash on, when it was claimed alone
 // (decisions/0007).
 //   $1 claims at most  $2 jobs at most, give or take a claim
@@ -25,7 +25,9 @@ with locked as materialized (
   from expired e
   cross join lateral (select distinct unnest(e.job_ids)) as held (job_id)
   left join lateral (
-    select job.* from leasehold.job
+    select job.id, job.lease_generation, job.claimed_at, job.attempts, job.max_attempts, job.crashes,
+      job.cancel_requested_at, job.cancel_reason
+    from leasehold.job
     where job.id = held.job_id and job.claim_id = e.id
     limit 1
     for update skip locked
@@ -45,8 +47,8 @@ with locked as materialized (
     from looked where id is not null
   ) as live
 ), history as (
-  insert into leasehold.job_attempt (job_id, lease_generation, ended_at, started_at, worker_id, attempt, outcome)
-  select id, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
+  insert into leasehold.job_attempt (job_id, claim_id, lease_generation, ended_at, started_at, worker_id, attempt, outcome)
+  select id, claim, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
 ), returned as (
   update leasehold.job
   set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1
@@ -55,23 +57,6 @@ with locked as materialized (
   update leasehold.job
   set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1
   where id = any (array(select id from judged where next = 'pending' and not blamed))
-), ended as (
-  delete from leasehold.job where id = any (array(select id from judged where next in ('dead_letter', 'cancelled')))
-), buried as (
-  insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
-    attempts, max_attempts, crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, payload,
-    partition_key, idempotency_key, metadata, tags)
-  select id, at, available_at, created_at, lease_generation, claimed_at, worker_id, attempts, max_attempts,
-    least(crashes, 32766) + 1, priority, partition_bucket, payload_version, blocked, queue, kind, 'lease_expired', payload,
-    partition_key, idempotency_key, metadata, tags
-  from judged where next = 'dead_letter'
-), cancelled as (
-  insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, claimed_by,
-    status, attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload, partition_key,
-    idempotency_key, metadata, tags)
-  select id, at, available_at, created_at, lease_generation, claimed_at, worker_id, 'cancelled', attempts, max_attempts,
-    priority, partition_bucket, payload_version, queue, kind, payload, partition_key, idempotency_key, metadata, tags
-  from judged where next = 'cancelled'
 ), stuck as materialized (
   select distinct claim from looked
   where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
@@ -82,31 +67,28 @@ with locked as materialized (
   delete from leasehold.claim
   where id = any (array(select id from expired where id not in (select claim from stuck)))
 )
-select claim, id, lease_generation, next from judged
+select claim, id, lease_generation, next, (
+    select sum(f.moved) from (
+      select leasehold.finish(next::leasehold.job_status, array_agg(id), worker_id,
+        array_agg(case next when 'cancelled' then cancel_reason else 'lease_expired' end)) as moved
+      from judged where next in ('dead_letter', 'cancelled') group by next, worker_id
+    ) f
+  ) as moved
+from judged
 union all
-select id, null, null, null from expired`
+select id, null, null, null, null from expired`
 
-// Jobs that nobody started in time.   $1 jobs at most
+// Jobs that were not started in time.   $1 jobs at most
 export const EXPIRE = `-- job.expire
-with ended as (
-  delete from leasehold.job
-  where id = any (array(
-    select id from leasehold.job
-    where expires_at is not null and expires_at <= leasehold.clock() and claim_id is null
-    order by expires_at
-    limit $1
-    for update skip locked
-  ))
-  returning *
+with due as materialized (
+  select id from leasehold.job
+  where expires_at is not null and expires_at <= leasehold.clock() and claim_id is null
+  order by expires_at
+  limit $1
+  for update skip locked
 )
-insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-  crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, payload, partition_key,
-  idempotency_key, metadata, tags)
-select id, leasehold.clock(), available_at, created_at, lease_generation, attempts, max_attempts, crashes, priority,
-  partition_bucket, payload_version, blocked, queue, kind, 'expired', payload, partition_key, idempotency_key, metadata,
-  tags
-from ended
-returning id`
+select leasehold.finish('dead_letter', array_agg(id), null, array_agg('expired'::text)) as moved, array_agg(id) as ids
+from due`
 
 // A dead letter stays as long as its key has to.   $1 age in ms  $2 dead letters at most
 export const PRUNE_DEAD_LETTERS = `-- dead_letter.prune
@@ -141,7 +123,8 @@ with looked as materialized (
   ))
   returning job_id
 )
-select (select count(*) from pruned), (select count(*) from looked), (select max(job_id) from looked)`
+select (select count(*) from pruned) as pruned, (select count(*) from looked) as looked,
+  (select max(job_id) from looked) as last`
 
 // Only the default partitions are pruned row by row; the others are dropped whole.   $1 rows at most
 export const PRUNE_DEFAULT_ARCHIVE = `-- archive.prune_default
@@ -166,7 +149,7 @@ where job_id = any (array(
 returning job_id`
 
 export const MAKE_PARTITIONS = `-- partition.make
-select leasehold.make_partitions($1)`
+select leasehold.make_partitions($1) as made`
 
 export const DROP_PARTITIONS = `-- partition.drop
-select leasehold.drop_partitions($1 * interval '1 ms')`
+select leasehold.drop_partitions($1 * interval '1 ms') as dropped`

@@ -11,7 +11,7 @@ import {
   PRUNE_KEYS,
   SWEEP,
 } from './housekeeping.sql.ts'
-import type { JobId, Lease } from './job.ts'
+import type { ClaimId, JobId, Lease } from './job.ts'
 import { checkId } from './parameters.ts'
 
 // A statement that takes longer than somebody's timeout would be tried again for ever.
@@ -23,23 +23,26 @@ export interface Swept {
   readonly jobs: readonly (Lease & { readonly outcome: 'pending' | 'dead_letter' | 'cancelled' })[]
 }
 
-/** Returns the jobs of dead workers: every claim whose lease has run out. */
+/** Reclaims the jobs of every claim whose lease has expired. */
 export async function sweep(lane: Lane, limit = 500): Promise<Swept> {
-  const rows = await lane.run(SWEEP, [checkLimit(limit), JOBS_PER_SWEEP])
-  const jobs = rows.filter((row) => row[1] !== null)
+  const values = [checkLimit(limit), JOBS_PER_SWEEP]
+  const rows = await lane.run<'claim' | 'id' | 'lease_generation' | 'next'>(SWEEP, values)
+  const jobs = rows.filter(({ id }) => id !== null)
   return {
     claims: rows.length - jobs.length,
     jobs: jobs.map((row) => ({
-      jobId: row[1] as JobId,
-      generation: Number(row[2]),
-      outcome: row[3] as 'pending' | 'dead_letter' | 'cancelled',
+      jobId: row.id as JobId,
+      claimId: row.claim as ClaimId,
+      generation: Number(row.lease_generation),
+      outcome: row.next as 'pending' | 'dead_letter' | 'cancelled',
     })),
   }
 }
 
 /** Pending jobs past their expiry become dead letters. */
 export async function expire(lane: Lane, limit = 1_000): Promise<JobId[]> {
-  return (await lane.run(EXPIRE, [checkLimit(limit)])).map(([id]) => id as JobId)
+  const [row] = await lane.run<'ids'>(EXPIRE, [checkLimit(limit)])
+  return row!.ids === null ? [] : (row!.ids.slice(1, -1).split(',') as JobId[])
 }
 
 /** Deletes dead letters older than `ageMs`. */
@@ -56,19 +59,22 @@ export async function pruneKeys(
   after: JobId | '0' = '0',
   limit = 1_000,
 ): Promise<{ pruned: number; next: JobId | undefined }> {
-  const [row] = await lane.run(PRUNE_KEYS, [after === '0' ? after : checkId('after', after), checkLimit(limit)])
-  return { pruned: Number(row![0]), next: Number(row![1]) < limit ? undefined : (row![2] as JobId) }
+  const [row] = await lane.run<'pruned' | 'looked' | 'last'>(PRUNE_KEYS, [
+    after === '0' ? after : checkId('after', after),
+    checkLimit(limit),
+  ])
+  return { pruned: Number(row!.pruned), next: Number(row!.looked) < limit ? undefined : (row!.last as JobId) }
 }
 
 /** Makes the daily partitions of today and the days ahead that are missing. */
 export async function makePartitions(lane: Lane, daysAhead = 7): Promise<number> {
-  return Number((await lane.run(MAKE_PARTITIONS, [checkInteger('daysAhead', daysAhead, 0, 366)]))[0]![0])
+  return Number((await lane.run<'made'>(MAKE_PARTITIONS, [checkInteger('daysAhead', daysAhead, 0, 366)]))[0]!.made)
 }
 
 /** Forgets finished jobs past their time and attempts older than `attemptsMs`: whole days, and rows that fell into none. */
 export async function pruneHistory(lane: Lane, attemptsMs: number, limit = 10_000): Promise<number> {
   const age = checkMilliseconds('attemptsMs', attemptsMs)
-  const dropped = Number((await lane.run(DROP_PARTITIONS, [age]))[0]![0])
+  const dropped = Number((await lane.run<'dropped'>(DROP_PARTITIONS, [age]))[0]!.dropped)
   const finished = await lane.run(PRUNE_DEFAULT_ARCHIVE, [checkLimit(limit)])
   const attempts = await lane.run(PRUNE_DEFAULT_ATTEMPTS, [age, limit])
   return dropped + finished.length + attempts.length

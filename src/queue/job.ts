@@ -1,23 +1,32 @@
-/** Opaque: compare it, store it, hand it back. */
+import type { StoredTime } from './stored-time.ts'
+
+/** Opaque: compare it, store it, pass it on. */
 export type JobId = string & { readonly __brand: 'JobId' }
 
-/** Made by the worker, so that it can name a claim whose reply was lost. */
+/** Drawn by the worker, so that it can name a claim whose reply was lost. 63 random bits: no two claims share one. */
 export type ClaimId = string & { readonly __brand: 'ClaimId' }
 
 export const STATUSES = ['pending', 'processing', 'completed', 'dead_letter', 'cancelled'] as const
 export type Status = (typeof STATUSES)[number]
 
-/** Who claims: a fresh UUID each boot, and a label for people, such as host:pid. */
+/** A worker process: a fresh UUID each boot, and a label for people, such as host:pid. */
 export interface Worker {
   readonly id: string
   readonly label: string
 }
 
-/** The fence. Every write about a claimed job carries it; one from an older claim changes nothing. */
+/** Proof that one worker holds one job. Every write about a claimed job carries it; a stale one changes nothing. */
 export interface Lease {
   readonly jobId: JobId
-  /** Rises with each claim, for the life of the job. */
+  /** The fence: no other claim ever has it. */
+  readonly claimId: ClaimId
+  /** Grows with each claim, for the life of the job. For stores outside that keep the highest they have seen. */
   readonly generation: number
+}
+
+/** The lease alone, of a job that carries more. */
+export function leaseOf({ jobId, claimId, generation }: Lease): Lease {
+  return { jobId, claimId, generation }
 }
 
 export interface ClaimedJob extends Lease {
@@ -29,11 +38,13 @@ export interface ClaimedJob extends Lease {
   /** The input as JSON text, not yet parsed. */
   readonly payload: string
   readonly priority: number
-  /** As the database prints it: a Date would lose its microseconds. */
-  readonly availableAt: string
-  readonly createdAt: string
+  readonly availableAt: StoredTime
+  readonly createdAt: StoredTime
   readonly partitionKey: string | null
-  /** JSON text, as are the tags. */
+  /** 0 to 1023. */
+  readonly bucket: number
+  /** Random. Tells apart two jobs that got the same id before and after a failover. */
+  readonly salt: string
+  /** JSON text. */
   readonly metadata: string | null
-  readonly tags: string | null
 }

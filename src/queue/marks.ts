@@ -11,6 +11,7 @@
  * is the lower of the last two looks, so that one stall (a failover, a full pool) is not taken for the price of looking.
  */
 import type { ClaimedJob } from './job.ts'
+import { timeText } from './stored-time.ts'
 
 const LOOK_EVERY_MS = 250
 const LOOK_COST_FACTOR = 30
@@ -75,7 +76,7 @@ export class Marks {
       const key = spotKey(queue, priority)
       if (seen.has(key)) continue
       seen.add(key)
-      this.#marks.set(key, { queue, priority, fromAt: availableAt, fromId: jobId })
+      this.#marks.set(key, { queue, priority, fromAt: timeText(availableAt), fromId: jobId })
     }
   }
 

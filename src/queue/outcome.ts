@@ -1,23 +1,16 @@
-import { checkInteger } from '../core/check.ts'
 import { CENTURY_MS } from '../core/duration.ts'
 import { InvalidOptionError, LeaseLostError } from '../core/errors.ts'
-import { describeError, encodeSafely } from '../core/storable.ts'
+import { describeError, type ErrorDescription, encodeSafely, safeText } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
-import type { Lane, Row } from '../db/lane.ts'
-import type { JobId, Lease, Worker } from './job.ts'
-import {
-  BE_IN_A_TRANSACTION,
-  CANCEL_REQUESTS,
-  COMPLETE,
-  COMPLETE_AND_FORGET,
-  HOLD,
-  PROGRESS,
-  RECORDED,
-  SETTLE,
-} from './outcome.sql.ts'
+import type { Lane } from '../db/lane.ts'
+import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
+import { BE_IN_A_TRANSACTION, CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
 import { checkId, idArray, numericArray } from './parameters.ts'
 
-/** How long a finished job is kept when nobody says otherwise; the default of leasehold.archive.forget_at, too. */
+/** Of the reason of a cancellation. */
+export const REASON_CHARS = 1_000
+
+/** How long a finished job is kept by default; leasehold.archive.forget_at has the same default. */
 export const KEEP_MS = 7 * 86_400_000
 
 export interface Completion extends Lease {
@@ -28,7 +21,7 @@ export interface Completion extends Lease {
   readonly keepMs?: number | false
 }
 
-/** What was not written. refused: the lease is gone. busy: still ours, but locked by somebody this moment; send it again. */
+/** What was not written. refused: the lease is gone. busy: still held, but locked by another transaction; send it again. */
 export interface NotWritten {
   readonly refused: Lease[]
   readonly busy: Lease[]
@@ -37,23 +30,37 @@ export interface NotWritten {
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
 export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const { first, repeated } = onePerLease(items)
-  const forgotten = first.filter(({ keepMs }) => keepMs === false)
-  if (forgotten.length === 0) return notWritten(await completeAndKeep(lane, worker, first), repeated)
-  const rows = await lane.run(COMPLETE_AND_FORGET, fences(forgotten))
-  const isKeyed = new Set(rows.filter((row) => row[3] === 't').map(([id]) => id))
-  const left = first.filter(({ jobId, keepMs }) => keepMs !== false || isKeyed.has(jobId))
-  const others = rows.filter((row) => row[3] !== 't')
-  if (left.length > 0) others.push(...(await completeAndKeep(lane, worker, left)))
-  return notWritten(others, repeated)
-}
-
-function completeAndKeep(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<readonly Row[]> {
-  return lane.run(COMPLETE, [
-    ...fences(items),
-    items.map((item) => item.resultJson ?? (item.result === undefined ? null : encodeSafely(item.result))),
-    numericArray(items.map((item) => (item.keepMs === false ? 'null' : safeDelay(item.keepMs ?? KEEP_MS)))),
+  const [row] = await lane.run<'refused' | 'busy'>(COMPLETE, [
+    ...fences(first),
+    nullIfEmpty(first.map(resultOf)),
+    keepArray(first),
     worker.id,
   ])
+  const refused = [...itemsAt(first, row!.refused), ...repeated]
+  return { refused: refused.map(leaseOf), busy: itemsAt(first, row!.busy).map(leaseOf) }
+}
+
+function resultOf({ result, resultJson }: Completion): string | null {
+  return resultJson ?? (result === undefined ? null : encodeSafely(result))
+}
+
+/** A list of nulls need not be sent. */
+function nullIfEmpty(values: (string | null)[]): (string | null)[] | null {
+  return values.every((value) => value === null) ? null : values
+}
+
+function keepArray(items: readonly Completion[]): string | null {
+  if (items.every(({ keepMs }) => keepMs === false)) return null
+  return numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS))))
+}
+
+/** The items at these positions, counted from 1, as Postgres prints an array. */
+function itemsAt<Item>(items: readonly Item[], positions: string | null): Item[] {
+  if (positions === null) return []
+  return positions
+    .slice(1, -1)
+    .split(',')
+    .map((position) => items[Number(position) - 1]!)
 }
 
 /**
@@ -70,7 +77,7 @@ async function endWithin(tx: Lane, worker: Worker, item: Completion): Promise<vo
   const { busy } = await ended(tx, worker, item)
   if (busy.length === 0) return
   // A sweep or a cancel is looking at the row. They take milliseconds: wait, and then we know.
-  await tx.run(HOLD, [item.jobId, item.generation])
+  await tx.run(HOLD, [item.jobId, item.claimId])
   if ((await ended(tx, worker, item)).busy.length > 0) throw new LeaseLostError(item)
 }
 
@@ -94,8 +101,8 @@ async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWri
 export type BuryReason = 'fatal' | 'invalid_input' | 'effect_unknown'
 
 /**
- * fail: try again after the delay while attempts last. bury: a dead letter now. snooze: again after the delay, attempt
- * handed back. release: as if never claimed. cancel: cancelled.
+ * fail: retry after the delay while attempts last. bury: a dead letter now. snooze: again after the delay, attempt
+ * returned. release: as if never claimed. cancel: cancelled; the message of its error is kept as the reason.
  */
 export type Settlement = Lease &
   (
@@ -103,7 +110,7 @@ export type Settlement = Lease &
     | { readonly verb: 'bury'; readonly error: unknown; readonly reason: BuryReason }
     | { readonly verb: 'snooze'; readonly delayMs: number }
     | { readonly verb: 'release' }
-    | { readonly verb: 'cancel' }
+    | { readonly verb: 'cancel'; readonly error?: unknown }
   )
 
 export type Settled = Lease & { readonly outcome: 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'busy' }
@@ -111,47 +118,66 @@ export type Settled = Lease & { readonly outcome: 'pending' | 'dead_letter' | 'c
 /** Ends claims that did not succeed. Whatever was thrown is stored in a form that cannot be refused. */
 export async function settle(lane: Lane, worker: Worker, items: readonly Settlement[]): Promise<Settled[]> {
   const { first, repeated } = onePerLease(items)
-  const rows = await lane.run(SETTLE, [
+  const errors = first.map((item) =>
+    'error' in item && item.error !== undefined ? describeError(item.error) : undefined,
+  )
+  const rows = await lane.run<'position' | 'outcome'>(SETTLE, [
     ...fences(first),
     first.map((item) => item.verb),
     numericArray(first.map((item) => ('delayMs' in item ? safeDelay(item.delayMs) : 0))),
-    first.map((item) => ('error' in item ? encodeSafely(describeError(item.error)) : null)),
-    first.map((item) => (item.verb === 'bury' ? safeReason(item.reason) : null)),
+    errors.map((error) => (error === undefined ? null : encodeSafely(error))),
+    first.map((item, index) => reasonOf(item, errors[index])),
     worker.id,
   ])
-  const settled = rows.map((row) => ({ ...toLease(row), outcome: row[2] as Settled['outcome'] }))
-  return [...settled, ...repeated.map(({ jobId, generation }) => ({ jobId, generation, outcome: 'refused' as const }))]
+  const settled = rows.map(({ position, outcome }) => toSettled(first[Number(position) - 1]!, outcome))
+  return [...settled, ...repeated.map((item) => toSettled(item, 'refused'))]
+}
+
+function toSettled(lease: Lease, outcome: string | null): Settled {
+  return { ...leaseOf(lease), outcome: outcome as Settled['outcome'] }
+}
+
+function reasonOf(item: Settlement, error: ErrorDescription | undefined): string | null {
+  if (item.verb === 'bury') return safeReason(item.reason)
+  return item.verb === 'cancel' && error !== undefined ? safeText(error.message, REASON_CHARS) : null
 }
 
 /** A note about a running job, for people to see. Busy: not written, the row is locked this moment. */
 export async function progress(lane: Lane, lease: Lease, note: unknown): Promise<'noted' | 'refused' | 'busy'> {
-  const [row] = await lane.run(PROGRESS, [
-    checkId('jobId', lease.jobId),
-    checkGeneration(lease.generation),
-    encodeSafely(note),
-  ])
-  if (row![0] === 't') return 'noted'
-  return row![1] === 't' ? 'busy' : 'refused'
+  const [row] = await lane.run<'noted' | 'held'>(PROGRESS, [...fence(lease), encodeSafely(note)])
+  if (row!.noted === 't') return 'noted'
+  return row!.held === 't' ? 'busy' : 'refused'
 }
 
-/** Of these running jobs, those that somebody asked to cancel. */
-export async function cancelRequests(lane: Lane, leases: readonly Lease[]): Promise<Lease[]> {
-  return (await lane.run(CANCEL_REQUESTS, fences(leases))).map(toLease)
+/** Of these running jobs, those whose cancellation was requested. */
+export async function cancelRequests(lane: Lane, leases: readonly Lease[]): Promise<JobId[]> {
+  return (await lane.run<'id'>(CANCEL_REQUESTS, fences(leases))).map(({ id }) => id as JobId)
 }
 
 /**
- * What became of claims whose outcome was sent but whose reply was lost. held: nothing was recorded, send it again.
- * returned: the claim ended without a final outcome. superseded: somebody claimed the job after us. unknown: the job is
- * gone without a trace, which is what a completion that is not kept leaves behind.
+ * What ended a claim whose outcome was sent but whose reply was lost.
+ * held: nothing was recorded, send it again. failed, released, snoozed, cancelled: by this claim's own outcome.
+ * crashed: the sweep took the job back. superseded: the job moved on, and this claim left no record. unknown: there is no
+ * such job, which is what a completion that is not kept leaves behind.
  */
-export type Recorded = 'completed' | 'cancelled' | 'dead_letter' | 'returned' | 'superseded' | 'held' | 'unknown'
+export type Recorded =
+  | 'completed'
+  | 'cancelled'
+  | 'dead_letter'
+  | 'failed'
+  | 'released'
+  | 'snoozed'
+  | 'crashed'
+  | 'superseded'
+  | 'held'
+  | 'unknown'
 
-export async function recorded(
-  lane: Lane,
-  leases: readonly Lease[],
-): Promise<(Lease & { readonly recorded: Recorded })[]> {
-  const rows = await lane.run(RECORDED, fences(leases))
-  return rows.map((row) => ({ ...toLease(row), recorded: row[2] as Recorded }))
+/** Answers in the order of the leases. */
+export async function recorded(lane: Lane, leases: readonly Lease[]): Promise<Recorded[]> {
+  const rows = await lane.run<'position' | 'recorded'>(RECORDED, fences(leases))
+  const answers: Recorded[] = []
+  for (const row of rows) answers[Number(row.position) - 1] = row.recorded as Recorded
+  return answers
 }
 
 // One claim has one outcome: of two in a batch the first counts and the second is refused, as it would be a batch later.
@@ -161,21 +187,26 @@ function onePerLease<Item extends Lease>(items: readonly Item[]): { first: reado
   const first: Item[] = []
   const repeated: Item[] = []
   for (const item of items) {
-    const fence = `${item.jobId}/${item.generation}`
-    if (seen.has(fence)) repeated.push(item)
+    const key = `${item.jobId}/${item.claimId}`
+    if (seen.has(key)) repeated.push(item)
     else first.push(item)
-    seen.add(fence)
+    seen.add(key)
   }
   return { first, repeated }
 }
 
-function fences(leases: readonly Lease[]): [string, string] {
-  const jobIds = leases.map((lease) => lease.jobId)
-  return [idArray('jobId', jobIds), numericArray(leases.map((lease) => checkGeneration(lease.generation)))]
+/** What every write about a claimed job names: the job and the claim. */
+export function fence({ jobId, claimId }: Pick<Lease, 'jobId' | 'claimId'>): [string, string] {
+  return [checkId('jobId', jobId), checkId('claimId', claimId)]
 }
 
-export function checkGeneration(generation: number): number {
-  return checkInteger('generation', generation, 0, Number.MAX_SAFE_INTEGER)
+function fences(leases: readonly Lease[]): [string, string] {
+  const jobIds = leases.map((lease) => lease.jobId)
+  // Jobs of one claim follow each other: what was checked once need not be checked again.
+  const claimIds = leases.map(({ claimId }, index) =>
+    claimId === leases[index - 1]?.claimId ? claimId : checkId('claimId', claimId),
+  )
+  return [idArray('jobId', jobIds), numericArray(claimIds)]
 }
 
 // Backoffs and reasons come from user code while a failure is being recorded, and recording must not fail.
@@ -185,16 +216,4 @@ function safeDelay(delayMs: number): number {
 
 function safeReason(reason: string): string {
   return reason === 'invalid_input' || reason === 'effect_unknown' ? reason : 'fatal'
-}
-
-function toLease(row: Row): Lease {
-  return { jobId: row[0] as JobId, generation: Number(row[1]) }
-}
-
-function notWritten(rows: readonly Row[], repeated: readonly Lease[]): NotWritten {
-  const again = repeated.map(({ jobId, generation }) => ({ jobId, generation }))
-  return {
-    refused: [...rows.filter((row) => row[2] === 'f').map(toLease), ...again],
-    busy: rows.filter((row) => row[2] === 't').map(toLease),
-  }
 }

@@ -9,7 +9,7 @@ import { effectKeyOf } from '../core/effect-key.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Chore } from '../db/chore.ts'
-import type { Queryable, Row } from '../db/lane.ts'
+import type { Cells, Queryable } from '../db/lane.ts'
 import { type Arrows, Definition, type Phases, type Sendable, type StatusTableOptions } from './definition.ts'
 import { type FailOptions, lastError, notBefore } from './failure.ts'
 import type {
@@ -217,7 +217,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     from: string,
     update: Sendable,
     values: unknown[],
-    answer: (row: Row) => Applied,
+    answer: (row: Cells) => Applied,
   ): Promise<Applied | Instead<TransitionOutcome>> {
     for (let round = 1; ; round++) {
       const changed = await change(db, update, values)
@@ -249,7 +249,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     to: string,
     update: Sendable,
     values: unknown[],
-    answer: (row: Row) => Applied,
+    answer: (row: Cells) => Applied,
   ): Promise<Applied | Instead<ClaimOutcome>> {
     const changed = await change(db, update, values)
     if (changed !== undefined) return answer(changed)
@@ -284,6 +284,6 @@ function applied(): { outcome: 'applied' } {
   return { outcome: 'applied' }
 }
 
-function failRecorded([givenUp]: Row): FailRecorded {
+function failRecorded([givenUp]: Cells): FailRecorded {
   return { outcome: 'applied', givenUp: givenUp === 't' }
 }

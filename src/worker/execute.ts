@@ -9,6 +9,7 @@ import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { completeWithin, progress } from '../queue/outcome.ts'
+import { dateOf } from '../queue/stored-time.ts'
 import type { HeldJob, Job } from './job.ts'
 import type { Outcome } from './outcomes.ts'
 
@@ -62,7 +63,8 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
   if (isOurs(held)) return { verb: 'release' }
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
   if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error) }
-  if (error instanceof Cancel || held.aborted === 'cancelled') return { verb: 'cancel' }
+  if (error instanceof Cancel) return { verb: 'cancel', error }
+  if (held.aborted === 'cancelled') return { verb: 'cancel' }
   if (error instanceof RetryAfter) return { verb: 'fail', error, delayMs: delayOf(error) }
   return failed(held, error)
 }
@@ -117,6 +119,10 @@ class RunningJob implements Job {
     return this.#claimed.maxAttempts
   }
 
+  get claimId() {
+    return this.#claimed.claimId
+  }
+
   get generation() {
     return this.#claimed.generation
   }
@@ -130,13 +136,8 @@ class RunningJob implements Job {
     return metadata === null ? null : JSON.parse(metadata)
   }
 
-  get tags() {
-    const { tags } = this.#claimed
-    return tags === null ? [] : JSON.parse(tags)
-  }
-
   get enqueuedAt() {
-    return new Date(this.#claimed.createdAt)
+    return dateOf(this.#claimed.createdAt)
   }
 
   get signal() {
@@ -166,7 +167,7 @@ class RunningJob implements Job {
   }
 
   effectKey(name: string): string {
-    return effectKey(this.id, this.enqueuedAt, name)
+    return effectKey(this.#claimed, name)
   }
 
   async assertLease(tx: Queryable): Promise<void> {

@@ -16,11 +16,12 @@ export interface Job<Input = unknown> {
   /** 1 for the first. */
   readonly attempt: number
   readonly maxAttempts: number
-  /** The fence: rises with each claim, for the life of the job. Store it beside what you write, and refuse older ones. */
+  /** The claim under which this handler runs, for `leasehold.assertLease`. */
+  readonly claimId: ClaimId
+  /** Grows with each claim, for the life of the job. Store it beside what you write elsewhere, and refuse lower ones. */
   readonly generation: number
   readonly partitionKey: string | null
   readonly metadata: Readonly<Record<string, unknown>> | null
-  readonly tags: readonly string[]
   readonly enqueuedAt: Date
   /** Aborted when the lease is lost, the job is cancelled, its time is over, or the worker has to go. Pass it on. */
   readonly signal: AbortSignal

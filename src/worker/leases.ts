@@ -151,7 +151,7 @@ export class Leases {
     const held = this.jobs().filter(({ state }) => state !== 'reporting')
     if (held.length === 0) return
     const leases = held.map(({ claimed }) => claimed)
-    const wanted = new Set((await cancelRequests(this.#lane, leases)).map(({ jobId }) => jobId))
+    const wanted = new Set(await cancelRequests(this.#lane, leases))
     for (const job of held) if (wanted.has(job.claimed.jobId)) this.#events.cancel(job)
   }
 

@@ -11,13 +11,14 @@ import { DeadlineError, EffectUnknownError, InvalidInputError, LeaseLostError } 
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
 import { parseInput } from '../core/schema.ts'
+import { Cancel } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
 import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../queue/claim.ts'
-import type { ClaimedJob, ClaimId, JobId, Worker } from '../queue/job.ts'
+import { type ClaimedJob, type ClaimId, type JobId, type Lease, leaseOf, type Worker } from '../queue/job.ts'
 import { everySpot } from '../queue/marks.ts'
 import {
   type Completion,
@@ -40,22 +41,22 @@ export interface ClaimOptions {
   readonly lease?: Duration
 }
 
-type Unleased<Item> = Item extends unknown ? Omit<Item, 'jobId' | 'generation'> : never
+type Unleased<Item> = Item extends unknown ? Omit<Item, keyof Lease> : never
 
 /** A job claimed by hand. One of its outcomes counts; a second throws LeaseLostError. */
 export class ManualJob<Output = unknown> {
   readonly id: JobId
   readonly kind: string
+  readonly claimId: ClaimId
   readonly generation: number
   readonly attempt: number
   readonly maxAttempts: number
   readonly input: Output
   /** As in a handler. What it throws is yours to record: bury(error) if it is an EffectUnknownError. */
   readonly once: Once
-  readonly #createdAt: Date
+  readonly #claimed: ClaimedJob
   readonly #lane: Lane
   readonly #worker: Worker
-  readonly #claimId: ClaimId
   readonly #leaseMs: number
   readonly #kind: Kind
   /** An outcome was sent, and its reply was lost. */
@@ -63,33 +64,25 @@ export class ManualJob<Output = unknown> {
   /** Calls of complete with `tx` that may have ended the job. */
   #completions = 0
 
-  constructor(
-    lane: Lane,
-    worker: Worker,
-    claimId: ClaimId,
-    leaseMs: number,
-    claimed: ClaimedJob,
-    kind: Kind,
-    input: Output,
-  ) {
+  constructor(lane: Lane, worker: Worker, leaseMs: number, claimed: ClaimedJob, kind: Kind, input: Output) {
     this.#lane = lane
     this.#worker = worker
-    this.#claimId = claimId
+    this.#claimed = claimed
     this.#leaseMs = leaseMs
     this.#kind = kind
     this.id = claimed.jobId
     this.kind = claimed.kind
+    this.claimId = claimed.claimId
     this.generation = claimed.generation
     this.attempt = claimed.attempt
     this.maxAttempts = claimed.maxAttempts
     this.input = input
     this.once = new Effects(lane, claimed, { isCompleted: () => this.#completions > 0 }).once
-    this.#createdAt = new Date(claimed.createdAt)
   }
 
   /** For a service that takes idempotency keys: the same on every attempt, another for each job and name. */
   effectKey(name: string): string {
-    return effectKey(this.id, this.#createdAt, name)
+    return effectKey(this.#claimed, name)
   }
 
   /** Holds the lease until your transaction ends, or throws LeaseLostError. */
@@ -100,7 +93,7 @@ export class ManualJob<Output = unknown> {
   /** Done, with this result. With `tx`, done exactly when that transaction commits. */
   async complete(result?: unknown, options: { readonly tx?: Queryable } = {}): Promise<void> {
     checkOptions('complete', options, ['tx'])
-    const item = { jobId: this.id, generation: this.generation, result, keepMs: this.#kind.keepMs }
+    const item = { ...this.#lease, result, keepMs: this.#kind.keepMs }
     if (options.tx !== undefined) return this.#completeWithin(this.#lane.within(options.tx), item)
     await this.#untilNotBusy('complete', async () => {
       const { refused, busy } = await complete(this.#lane, this.#worker, [item])
@@ -130,8 +123,9 @@ export class ManualJob<Output = unknown> {
     await this.#settle({ verb: 'release' })
   }
 
-  async cancel(): Promise<void> {
-    await this.#settle({ verb: 'cancel' })
+  /** No longer wanted. The reason is kept with the job. */
+  async cancel(reason?: string): Promise<void> {
+    await this.#settle({ verb: 'cancel', ...(reason === undefined ? {} : { error: new Cancel(reason) }) })
   }
 
   async progress(note: unknown): Promise<void> {
@@ -140,7 +134,7 @@ export class ManualJob<Output = unknown> {
 
   /** Extends the lease of the whole claim, of which this job is a part. */
   async renew(): Promise<void> {
-    const { lost } = await renew(this.#lane, this.#worker, [this.#claimId], this.#leaseMs)
+    const { lost } = await renew(this.#lane, this.#worker, [this.claimId], this.#leaseMs)
     if (lost.length > 0) throw new LeaseLostError(this.#lease)
   }
 
@@ -153,7 +147,7 @@ export class ManualJob<Output = unknown> {
   }
 
   get #lease() {
-    return { jobId: this.id, generation: this.generation }
+    return leaseOf(this.#claimed)
   }
 
   async #settle(outcome: Unleased<Settlement>): Promise<Recorded | 'pending'> {
@@ -177,11 +171,19 @@ export class ManualJob<Output = unknown> {
   /** After a lost reply a refusal may mean that it was done the first time (decisions/0009). */
   async #recordedBefore(tried: string): Promise<Recorded | 'pending'> {
     const [answer] = this.#uncertain ? await recorded(this.#lane, [this.#lease]) : []
-    const expected = { complete: 'completed', bury: 'dead_letter', cancel: 'cancelled' }[tried] ?? 'returned'
-    if (answer?.recorded === expected || answer?.recorded === 'unknown') return answer.recorded
-    if (tried === 'fail' && answer?.recorded === 'dead_letter') return 'dead_letter'
+    if (answer === RECORDED_AS[tried] || answer === 'unknown') return answer!
+    if (tried === 'fail' && answer === 'dead_letter') return 'dead_letter'
     throw new LeaseLostError(this.#lease)
   }
+}
+
+const RECORDED_AS: Readonly<Record<string, Recorded>> = {
+  complete: 'completed',
+  fail: 'failed',
+  bury: 'dead_letter',
+  snooze: 'snoozed',
+  release: 'released',
+  cancel: 'cancelled',
 }
 
 /** Claims jobs of these kinds. One whose input no longer fits its schema becomes a dead letter and is not returned. */
@@ -213,7 +215,7 @@ export async function claimByHand(
     const stored: unknown = JSON.parse(job.payload)
     try {
       const input = kind.schema === undefined ? stored : await parseInput(kind.name, kind.schema, stored)
-      jobs.push(new ManualJob(lane, worker, claimId, leaseMs, job, kind, input))
+      jobs.push(new ManualJob(lane, worker, leaseMs, job, kind, input))
     } catch (error) {
       // As in a worker: a schema that fails for another reason than the input may do better later.
       const isInput = error instanceof InvalidInputError

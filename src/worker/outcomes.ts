@@ -14,7 +14,7 @@ import pg from 'pg'
 import { RolledBackError } from '../core/errors.ts'
 import { describeError, encodeSafely } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
-import type { Lease, Worker } from '../queue/job.ts'
+import { type Lease, leaseOf, type Worker } from '../queue/job.ts'
 import { type Completion, complete, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
 import type { HeldJob } from './job.ts'
 import { Loop, type LoopEvents } from './loop.ts'
@@ -202,9 +202,11 @@ export class Outcomes {
 
   async #ask(reports: readonly Report[]): Promise<[Report, Recorded][]> {
     if (reports.length === 0) return []
-    const of = finder(reports, reports.length)
-    const leases = reports.map(({ job }) => leaseOf(job))
-    return (await recorded(this.#lane, leases)).map((lease) => [of(lease), lease.recorded])
+    const answers = await recorded(
+      this.#lane,
+      reports.map(({ job }) => job.claimed),
+    )
+    return reports.map((report, index) => [report, answers[index]!])
   }
 
   // Whatever it was, the job must not be lost: it has failed, with an error that is certain to be storable.
@@ -240,24 +242,21 @@ function rolledBack(): RolledBackError {
   )
 }
 
-/** held cannot be: the row was not ours when the outcome was refused, and it never becomes ours again. */
+/** Never held: the claim was gone when the outcome was refused, and a claim never comes back. */
 function knownFrom(answer: Recorded, tried: string): Known {
-  // Not kept, so it left no trace: the job is done, and the handler says by whom.
+  // Not kept, so it left no trace: the handler's transaction has completed it.
   if (tried === 'confirm' && answer === 'unknown') return 'completed'
   if (answer === 'completed' || answer === 'dead_letter' || answer === 'cancelled' || answer === 'unknown')
     return answer
-  const returns = tried === 'fail' || tried === 'snooze' || tried === 'release'
-  return answer === 'returned' && returns ? 'pending' : 'refused'
+  return answer === RETURNED_BY[tried] ? 'pending' : 'refused'
 }
 
-function leaseOf({ claimed }: HeldJob): Lease {
-  return { jobId: claimed.jobId, generation: claimed.generation }
-}
+/** What is on record when an outcome made the job pending again. Anything else was the sweep's doing. */
+const RETURNED_BY: Readonly<Record<string, Recorded>> = { fail: 'failed', snooze: 'snoozed', release: 'released' }
 
 /** What the queue is to be told; the caller knows which verb it is. */
 function toItem<Item extends Lease>({ job, outcome }: Report): Item {
-  const { jobId, generation } = job.claimed
-  return { ...outcome, jobId, generation } as unknown as Item
+  return { ...outcome, ...leaseOf(job.claimed) } as unknown as Item
 }
 
 /** Tells which report an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */
@@ -266,8 +265,8 @@ function finder(reports: readonly Report[], answers: number): (lease: Lease) => 
   return (lease) => byFence.get(fenceOf(lease))!
 }
 
-function fenceOf({ jobId, generation }: Lease): string {
-  return `${jobId}/${generation}`
+function fenceOf({ jobId, claimId }: Lease): string {
+  return `${jobId}/${claimId}`
 }
 
 /** Not the connection, the server or its disk, but a value: sent again, it would be refused again. */

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { LeaseLostError, TransactionConflictError } from '../../src/index.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
-import type { JobId } from '../../src/queue/job.ts'
+import type { ClaimId, JobId } from '../../src/queue/job.ts'
 import { cancel } from '../../src/queue/operator.ts'
 import { complete, settle } from '../../src/queue/outcome.ts'
 import { waitUntilBlocked } from '../support/database.ts'
@@ -23,7 +23,7 @@ test('asserted, and then the lease runs out: nobody gets the job before the comm
   const { db, lh } = setting
   const lane = new Lane(db.pool)
   const job = await claimed(lh)
-  const lease = { jobId: job.id, generation: job.generation }
+  const lease = { jobId: job.id, claimId: job.claimId, generation: job.generation }
   const tx = await transaction(setting)
   await job.assertLease(tx.client)
   await db.clock.advance('31s')
@@ -163,16 +163,17 @@ test('two transactions of one job hold it together; that both complete it is a d
   assert.equal((await setting.lh.get(job.id))?.status, 'completed')
 })
 
-test('anybody who knows id and generation can assert the lease', async (t) => {
+test('code that knows the job and its claim can assert the lease', async (t) => {
   const setting = await scene(t)
   const { lh } = setting
   const job = await claimed(lh)
   const tx = await transaction(setting)
-  await lh.assertLease(tx.client, job)
-  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: job.id, generation: 2 })), 'LEASE_LOST')
-  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: '999', generation: 1 })), 'LEASE_LOST')
-  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: 'x' as JobId, generation: 1 })), 'INVALID_OPTION')
-  assert.equal(await codeOf(() => lh.assertLease(tx.client, { id: job.id, generation: 1.5 })), 'INVALID_OPTION')
+  const lease = { id: job.id, claimId: job.claimId, generation: job.generation }
+  await lh.assertLease(tx.client, lease)
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { ...lease, claimId: '2' as ClaimId })), 'LEASE_LOST')
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { ...lease, id: '999' as JobId })), 'LEASE_LOST')
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { ...lease, id: 'x' as JobId })), 'INVALID_OPTION')
+  assert.equal(await codeOf(() => lh.assertLease(tx.client, { ...lease, claimId: '1.5' as ClaimId })), 'INVALID_OPTION')
   assert.equal(await codeOf(() => lh.assertLease(setting.db.pool, job)), 'INVALID_OPTION')
   assert.equal(await codeOf(() => lh.assertLease({} as never, job)), 'INVALID_OPTION')
 })

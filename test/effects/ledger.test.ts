@@ -5,14 +5,14 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { begin, done, notDone, type Run, takeOver } from '../../src/effects/ledger.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
-import type { JobId } from '../../src/queue/job.ts'
+import type { ManualJob } from '../../src/worker/manual.ts'
 import { waitUntilBlocked } from '../support/database.ts'
 import { claimed, failureOf, ledger, returned, takenOver } from '../support/effects.ts'
 import { session } from '../support/queue.ts'
 import { scene } from '../support/worker.ts'
 
-function run(jobId: JobId, generation: number): Run {
-  return { lease: { jobId, generation }, name: 'charge', id: randomUUID() }
+function run({ id, claimId, generation }: ManualJob): Run {
+  return { lease: { jobId: id, claimId, generation }, name: 'charge', id: randomUUID() }
 }
 
 test('only the marker that was seen is taken over, and only by whoever has the job', async (t) => {
@@ -20,8 +20,7 @@ test('only the marker that was seen is taken over, and only by whoever has the j
   const lane = new Lane(setting.db.pool)
   const first = await claimed(setting.lh)
   await failureOf(first.once('charge', () => Promise.reject(new Error('x'))))
-  const { id: jobId } = await takenOver(setting)
-  const [stale, fresh] = [run(jobId, 1), run(jobId, 2)]
+  const [stale, fresh] = [run(first), run(await takenOver(setting))]
   const found = await begin(lane, fresh)
   assert.ok(found.state === 'started')
   assert.equal(await takeOver(lane, stale, found.by), 'refused')
@@ -36,7 +35,7 @@ test('what is done is not taken back, also by the run that did it', async (t) =>
   const { lh, db } = await scene(t)
   const lane = new Lane(db.pool)
   const job = await claimed(lh)
-  const own = run(job.id, 1)
+  const own = run(job)
   await begin(lane, own)
   await done(lane, own, '"receipt"')
   await notDone(lane, own)
@@ -47,7 +46,7 @@ test('whoever takes a marker over holds the job row meanwhile: a sweep passes it
   const setting = await scene(t)
   const { lh, db } = setting
   const job = await claimed(lh)
-  const [found, own] = [run(job.id, 1), run(job.id, 1)]
+  const [found, own] = [run(job), run(job)]
   await begin(new Lane(db.pool), found)
   const { client, lane } = await session(db)
   await client.query('begin')
@@ -61,7 +60,7 @@ test('whoever takes a marker over holds the job row meanwhile: a sweep passes it
 test('a marker is taken over while the job is being swept: it waits, and is refused', async (t) => {
   const { lh, db } = await scene(t)
   const job = await claimed(lh)
-  const [found, own] = [run(job.id, 1), run(job.id, 1)]
+  const [found, own] = [run(job), run(job)]
   await begin(new Lane(db.pool), found)
   const [sweeper, late] = [await session(db), await session(db)]
   await sweeper.client.query('begin')

@@ -68,7 +68,11 @@ for (const [statement, first] of [
       late.push(send)
       throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
     }
-    const effects = new Effects(new Lane({ query }), { jobId: job.id, generation: job.generation })
+    const effects = new Effects(new Lane({ query }), {
+      jobId: job.id,
+      claimId: job.claimId,
+      generation: job.generation,
+    })
     await effects.once('charge', first, { ifUnknown: 'retry' }).catch(() => {})
     await db.pool.query('delete from leasehold.effect') // As a person would: it did not happen.
     const second = async () => {

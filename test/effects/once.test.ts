@@ -228,7 +228,11 @@ test('a process that stood still after it began, and finds its lease over, runs 
   const job = await claimed(lh)
   const lane = new Lane(db.pool)
   const answers = [false, true] // Asked before the effect is begun, and again before it is run.
-  const effects = new Effects(lane, { jobId: job.id, generation: 1 }, { isLost: () => answers.shift()! })
+  const effects = new Effects(
+    lane,
+    { jobId: job.id, claimId: job.claimId, generation: job.generation },
+    { isLost: () => answers.shift()! },
+  )
   const names = statements(t)
   assert.equal(await codeOf(() => effects.once('charge', () => assert.fail('it is too late'))), 'LEASE_LOST')
   assert.deepEqual(names, ['effect.begin', 'effect.not_done'])

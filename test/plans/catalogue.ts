@@ -26,7 +26,7 @@ function repeated(value: string, type: string, count = BATCH): string {
 
 /** Ids of jobs that exist and are claimed: the million-row table's first five hundred. */
 const IDS = `array(select generate_series(1, ${BATCH}))::bigint[]`
-const GENERATIONS = repeated('1', 'bigint')
+const CLAIM_IDS = repeated('1', 'bigint')
 const NULLS = repeated('null', 'text')
 const RUN = `'00000000-0000-0000-0000-000000000000'::uuid`
 
@@ -40,7 +40,7 @@ const newJobs = (count: number) => [
   repeated('0', 'float8', count),
   repeated('null', 'jsonb', count),
 ]
-const claimBy = ['999999', WORKER, "'w'", '30000', String(BATCH), "array['plan']"]
+const claimBy = ['999999', WORKER, '30000', String(BATCH), "array['plan']"]
 const allPriorities = (queue: string) => [
   repeated(`'${queue}'`, 'text', 10),
   'array(select generate_series(0, 9))::smallint[]',
@@ -82,24 +82,34 @@ export const HOT: Record<string, Hot> = {
     ],
   },
   RENEW: { sql: claimSql.RENEW, args: ['array[1, 2, 3]::bigint[]', WORKER, '30000'] },
-  COMPLETE: { sql: outcomeSql.COMPLETE, args: [IDS, GENERATIONS, NULLS, repeated('1000', 'float8'), WORKER] },
-  COMPLETE_AND_FORGET: { sql: outcomeSql.COMPLETE_AND_FORGET, args: [IDS, GENERATIONS] },
+  COMPLETE: {
+    sql: outcomeSql.COMPLETE,
+    args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER],
+  },
   SETTLE: {
     sql: outcomeSql.SETTLE,
-    args: [IDS, GENERATIONS, repeated("'fail'", 'text'), repeated('1', 'float8'), NULLS, NULLS, WORKER],
+    args: [
+      IDS,
+      CLAIM_IDS,
+      repeated("'fail'", 'text'),
+      repeated('1', 'float8'),
+      repeated('null', 'jsonb'),
+      NULLS,
+      WORKER,
+    ],
   },
   PROGRESS: { sql: outcomeSql.PROGRESS, args: ['1', '1', "'1'"] },
   HOLD: { sql: outcomeSql.HOLD, args: ['1', '1'] },
-  CANCEL_REQUESTS: { sql: outcomeSql.CANCEL_REQUESTS, args: [IDS, GENERATIONS] },
-  CANCEL: { sql: operatorSql.CANCEL, args: [IDS] },
-  REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS] },
+  CANCEL_REQUESTS: { sql: outcomeSql.CANCEL_REQUESTS, args: [IDS, CLAIM_IDS] },
+  CANCEL: { sql: operatorSql.CANCEL, args: [IDS, "'ada'", "'why'"] },
+  REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS, "'ada'"] },
   CLOSE: { sql: claimSql.CLOSE, args: ['array[1, 2, 3]::bigint[]', WORKER] },
   SUSPECTS_WAIT: { sql: claimSql.SUSPECTS_WAIT, args: ["array['plan']", "array['plan']"] },
   BEGIN_EFFECT: { sql: effectSql.BEGIN, args: ['1', '1', "'new'", RUN] },
   TAKE_OVER: { sql: effectSql.TAKE_OVER, args: ['1', '1', "'a'", RUN, RUN] },
   DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", RUN, "'1'"] },
   NOT_DONE: { sql: effectSql.NOT_DONE, args: ['1', "'a'", RUN] },
-  SETTLE_EFFECT: { sql: effectSql.SETTLE_EFFECT, args: ['1', "'a'", 'true', "'1'"] },
+  SETTLE_EFFECT: { sql: effectSql.SETTLE_EFFECT, args: ['1', "'a'", 'true', "'1'", "'ada'"] },
   FIRST_TIME: { sql: messageSql.FIRST_TIME, args: ["'plan'", "'new'", '1000'] },
   ASSERT_LEASE: { sql: leaseSql.ASSERT_LEASE, args: ['1', '1'] },
   RELEASE_CLAIM: { sql: claimSql.RELEASE_CLAIM, args: ['1', WORKER] },
@@ -108,7 +118,7 @@ export const HOT: Record<string, Hot> = {
 /** Statements that run now and then: their plans must hold for full tables, and need not for nearly empty ones. */
 export const NOW_AND_THEN: Record<string, Hot> = {
   SWEEP: { sql: housekeepingSql.SWEEP, args: ['1', '20000'] },
-  RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, GENERATIONS] },
+  RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, CLAIM_IDS] },
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
   PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: ['0', String(BATCH)] },

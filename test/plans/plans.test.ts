@@ -169,8 +169,8 @@ async function fill(count: number, after = 0): Promise<void> {
   if (after > 0) return
   await client.query("select setval('leasehold.job_id', 8000000)")
   await client.query(
-    `insert into leasehold.claim (id, worker_id, worker_label, claimed_at, expires_at, job_ids)
-     select n, '6e4b6e1c-9d1c-4c8c-8f0e-0d7f4f3f0a11', 'w', now() - interval '1 minute', now() + n * interval '1 second',
+    `insert into leasehold.claim (id, worker_id, claimed_at, expires_at, job_ids)
+     select n, '6e4b6e1c-9d1c-4c8c-8f0e-0d7f4f3f0a11', now() - interval '1 minute', now() + n * interval '1 second',
        array(select generate_series(1, 500)) from generate_series(1, least($1 / 10, 5000)) n`,
     [count],
   )
@@ -191,15 +191,15 @@ async function fill(count: number, after = 0): Promise<void> {
   )
   await client.query(
     `insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-       crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, payload)
+       crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, payload)
      select 2000000 + n, now(), now(), now(), 1, 1, 5, 0, 5, 0, 1, false, 'plan', 'plan', 'fatal', '1'
      from generate_series(1, $1 / 10) n`,
     [count],
   )
   await client.query(
-    `insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claimed_at, status,
-       attempts, max_attempts, priority, partition_bucket, payload_version, queue, kind, payload)
-     select 4000000 + n, now(), now(), now(), 1, now(), 'completed', 1, 5, 5, 0, 1, 'plan', 'plan', '1'
+    `insert into leasehold.archive (id, finished_at, available_at, created_at, lease_generation, claim_id, claimed_at, status,
+       attempts, max_attempts, priority, partition_bucket, queue, kind, payload)
+     select 4000000 + n, now(), now(), now(), 1, 1, now(), 'completed', 1, 5, 5, 0, 'plan', 'plan', '1'
      from generate_series(1, $1 / 10) n`,
     [count],
   )

@@ -22,7 +22,7 @@ const db = await suiteDatabase()
 const lane = new Lane(db.pool)
 
 test('a claim takes a job: processing, one attempt, one generation, a lease by the database clock', async () => {
-  const id = await enqueueOne(lane, { queue: 'take', metadata: { m: 1 }, tags: ['t'], partitionKey: 'k' })
+  const id = await enqueueOne(lane, { queue: 'take', metadata: { m: 1 }, partitionKey: 'k' })
   const worker = newWorker('host:17')
   const [job] = await claimNext(lane, { queues: ['take'], kinds: ['mail'], worker })
   assert.deepEqual(
@@ -40,7 +40,6 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       createdAt: '',
       partitionKey: 'k',
       metadata: '{"m": 1}',
-      tags: '["t"]',
     },
   )
   const row = await show(db, id)

@@ -1,4 +1,4 @@
-// Promise 3: every claim raises the generation, and a write that carries an older one changes nothing and is told so.
+// Promise 3: every write names its claim; a stale one changes nothing and is refused. Every claim raises the generation.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeaseLostError } from '../../src/core/errors.ts'
@@ -6,6 +6,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
 import { claim, newClaimId, renew } from '../../src/queue/claim.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
+import { type Lease, leaseOf } from '../../src/queue/job.ts'
 import { Marks } from '../../src/queue/marks.ts'
 import { cancel } from '../../src/queue/operator.ts'
 import { COMPLETE } from '../../src/queue/outcome.sql.ts'
@@ -34,7 +35,7 @@ async function takenOver(queue: string) {
   await settle(lane, old, [{ ...stale!, verb: 'release' }])
   const [held] = await claimNext(lane, { queues: [queue], kinds: ['mail'], worker: current })
   assert.equal(held?.jobId, jobId)
-  assert.equal(held?.generation, 2)
+  assert.ok(held!.generation > stale!.generation && Number.isSafeInteger(held!.generation))
   return { jobId, old, oldClaim, current, stale: stale!, held: held! }
 }
 
@@ -48,23 +49,20 @@ for (const keepMs of [1_000, false] as const) {
     const { jobId, old, stale } = await takenOver(`complete ${keepMs}`)
     const before = await rowOf(jobId)
     const answer = await complete(lane, old, [{ ...stale, result: 'mine', keepMs }])
-    assert.deepEqual(answer, { refused: [{ jobId, generation: 1 }], busy: [] })
+    assert.deepEqual(answer, { refused: [leaseOf(stale)], busy: [] })
     assert.deepEqual(await rowOf(jobId), before)
   })
 }
 
-test('without the generation in its where clause the completion would accept the stale worker', async () => {
+test('without the claim in its where clause the completion would accept the stale worker', async () => {
   const { jobId, old, stale } = await takenOver('unfenced')
-  const unfenced = COMPLETE.replaceAll(/ and (job|j)\.lease_generation = \S+/g, '').replace(
-    'job.complete',
-    'job.unfenced',
-  )
+  const unfenced = COMPLETE.replaceAll(/ and (job|j)\.claim_id = \S+/g, '').replace('job.complete', 'job.unfenced')
   assert.notEqual(unfenced, COMPLETE)
-  await lane.run(unfenced, [[stale.jobId], [stale.generation], [null], [1000], old.id])
+  await lane.run(unfenced, [[stale.jobId], [stale.claimId], [null], [1000], old.id])
   assert.equal((await show(db, jobId)).status, 'completed', 'this is what the fence prevents')
 })
 
-const settlements: readonly [string, (lease: { jobId: never; generation: number }) => Settlement][] = [
+const settlements: readonly [string, (lease: Lease) => Settlement][] = [
   ['fail', (lease) => ({ ...lease, verb: 'fail', error: new Error('late'), delayMs: 0 })],
   ['bury', (lease) => ({ ...lease, verb: 'bury', error: new Error('late'), reason: 'fatal' })],
   ['snooze', (lease) => ({ ...lease, verb: 'snooze', delayMs: 0 })],
@@ -75,8 +73,8 @@ for (const [verb, settlement] of settlements) {
   test(`a stale ${verb} changes nothing and is refused`, async () => {
     const { jobId, old, stale } = await takenOver(verb)
     const before = await rowOf(jobId)
-    const answer = await settle(lane, old, [settlement(stale as never)])
-    assert.deepEqual(answer, [{ jobId, generation: 1, outcome: 'refused' }])
+    const answer = await settle(lane, old, [settlement(leaseOf(stale))])
+    assert.deepEqual(answer, [{ ...leaseOf(stale), outcome: 'refused' }])
     assert.deepEqual(await rowOf(jobId), before)
     const attempts = await db.pool.query('select outcome from leasehold.job_attempt where job_id = $1', [jobId])
     assert.deepEqual(attempts.rows, [{ outcome: 'released' }], 'only the take-over itself is on record')
@@ -105,14 +103,14 @@ test('a stale complete inside a transaction throws LeaseLostError, so that the t
 test('a request to cancel reaches the worker that holds the job, and not the one that lost it', async () => {
   const { jobId, stale, held } = await takenOver('cancel-request')
   assert.deepEqual(await cancel(lane, [jobId]), [{ jobId, outcome: 'requested' }])
-  assert.deepEqual(await cancelRequests(lane, [stale, held]), [{ jobId, generation: 2 }])
+  assert.deepEqual(await cancelRequests(lane, [stale, held]), [jobId])
 })
 
 test('the answers of one batch are told apart', async () => {
   const lost = await takenOver('mixed')
   const fine = await takenOver('mixed')
   const answer = await complete(lane, lost.old, [lost.stale, fine.held])
-  assert.deepEqual(answer, { refused: [{ jobId: lost.jobId, generation: 1 }], busy: [] })
+  assert.deepEqual(answer, { refused: [leaseOf(lost.stale)], busy: [] })
   assert.equal((await show(db, fine.jobId)).status, 'completed')
   assert.equal((await show(db, lost.jobId)).status, 'processing')
 })
@@ -120,7 +118,7 @@ test('the answers of one batch are told apart', async () => {
 test('a second outcome of the same claim is refused, whatever the first was', async () => {
   for (const [, settlement] of settlements) {
     const { held, current } = await takenOver('second')
-    const [first] = await settle(lane, current, [settlement(held as never)])
+    const [first] = await settle(lane, current, [settlement(leaseOf(held))])
     assert.notEqual(first?.outcome, 'refused')
     assert.equal((await complete(lane, current, [held])).refused.length, 1)
     assert.equal((await settle(lane, current, [{ ...held, verb: 'release' }]))[0]?.outcome, 'refused')
@@ -128,43 +126,61 @@ test('a second outcome of the same claim is refused, whatever the first was', as
   }
 })
 
-test('a wrong generation and a wrong id taken from one batch do not add up to a right pair', async () => {
+test('a wrong claim and a wrong id taken from one batch do not add up to a right pair', async () => {
   // Two separate arrays under = ANY would accept this; pairs do not.
   const a = await takenOver('pairs')
   const bId = await enqueueOne(lane, { queue: 'pairs-b' })
   const [b] = await claimNext(lane, { queues: ['pairs-b'], kinds: ['mail'], worker: a.old })
-  assert.equal(b?.generation, 1)
-  // a is at generation 2, b at 1: ask for (a, 1) and (b, 2).
   const answer = await complete(lane, a.old, [
-    { jobId: a.jobId, generation: 1 },
-    { jobId: bId, generation: 2 },
+    { ...a.held, claimId: b!.claimId },
+    { ...b!, claimId: a.held.claimId },
   ])
   assert.equal(answer.refused.length, 2)
   assert.equal((await show(db, a.jobId)).status, 'processing')
   assert.equal((await show(db, bId)).status, 'processing')
 })
 
-test('a lost reply can be asked about: completed, held, returned, superseded or unknown', async () => {
+test('a lost reply can be asked about, and the answer names what ended the claim', async (t) => {
   const { jobId, current, stale, held } = await takenOver('recorded')
-  const ask = async (lease: { jobId: typeof jobId; generation: number }) => (await recorded(lane, [lease]))[0]?.recorded
+  const ask = async (lease: Lease) => (await recorded(lane, [lease]))[0]
   assert.equal(await ask(held), 'held')
-  assert.equal(await ask(stale), 'superseded')
+  assert.equal(await ask(stale), 'released')
+  assert.deepEqual(await recorded(lane, [stale, held, { ...held, claimId: newClaimId() }]), [
+    'released',
+    'held',
+    'superseded',
+  ])
   await settle(lane, current, [{ ...held, verb: 'snooze', delayMs: 0 }])
-  assert.equal(await ask(held), 'returned')
-  const [third] = await claimNext(lane, { queues: ['recorded'], kinds: ['mail'], worker: current })
-  assert.equal(await ask(held), 'superseded')
-  await complete(lane, current, [third!])
-  assert.equal(await ask(third!), 'completed')
-  assert.equal(await ask(held), 'superseded')
+  assert.equal(await ask(held), 'snoozed')
+  const next = async () => (await claimNext(lane, { queues: ['recorded'], kinds: ['mail'], worker: current }))[0]!
+  const failing = await next()
+  await settle(lane, current, [{ ...failing, verb: 'fail', error: 'x', delayMs: 0 }])
+  assert.equal(await ask(failing), 'failed')
+  const third = await next()
+  assert.equal(await ask(held), 'snoozed', 'also after the next claim')
+  await complete(lane, current, [third])
+  assert.equal(await ask(third), 'completed')
+  assert.equal(await ask(held), 'snoozed')
+  assert.equal(await ask({ ...third, jobId, claimId: newClaimId() }), 'superseded')
 
   const cancelled = await takenOver('recorded-cancel')
   await settle(lane, cancelled.current, [{ ...cancelled.held, verb: 'release' }])
   await cancel(lane, [cancelled.jobId])
-  assert.equal(await ask(cancelled.held), 'returned', 'cancelled later, by somebody else')
+  assert.equal(await ask(cancelled.held), 'released', 'cancelled later, by an operator')
 
   const gone = await takenOver('not-kept')
   await complete(lane, gone.current, [{ ...gone.held, keepMs: false }])
   assert.equal(await ask(gone.held), 'unknown', 'never stale: it may well have been ours')
+
+  const dead = await takenOver('recorded-dead')
+  await settle(lane, dead.current, [{ ...dead.held, verb: 'bury', error: 'x', reason: 'fatal' }])
+  assert.equal(await ask(dead.held), 'dead_letter')
+
+  const swept = await takenOver('recorded-swept')
+  await db.clock.advance('31 s')
+  t.after(() => db.clock.reset())
+  await sweep(lane)
+  assert.equal(await ask(swept.held), 'crashed', 'the sweep took it, whatever the worker tried since')
 })
 
 test('a stale renewal changes nothing and is told so', async (t) => {

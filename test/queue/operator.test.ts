@@ -4,7 +4,7 @@ import { InvalidOptionError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { renew } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
-import type { JobId } from '../../src/queue/job.ts'
+import type { ClaimId, JobId } from '../../src/queue/job.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/queue/operator.ts'
 import { complete, settle } from '../../src/queue/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
@@ -38,12 +38,12 @@ test('a pending job is cancelled at once, a running one is asked, an ended or un
 })
 
 test('a redriven dead letter keeps id, generation, history and key, and starts with fresh attempts', async () => {
-  const id = await buried('redrive', { idempotencyKey: 'k', maxAttempts: 3, tags: ['t'], partitionKey: 'p' })
+  const id = await buried('redrive', { idempotencyKey: 'k', maxAttempts: 3, partitionKey: 'p' })
   assert.deepEqual(await redrive(lane, [id, id, '999999999' as JobId]), [id])
   const row = await show(db, id)
   assert.deepEqual(
-    [row.status, row.attempts, row.lease_generation, row.max_attempts, row.tags, row.partition_key],
-    ['pending', 0, '1', 3, ['t'], 'p'],
+    [row.status, row.attempts, row.lease_generation, row.max_attempts, row.partition_key],
+    ['pending', 0, '1', 3, 'p'],
   )
   assert.equal((row.last_error as { message: string }).message, 'no', 'the history is kept')
   const [again] = await enqueue(lane, [{ kind: 'mail', queue: 'redrive', input: { to: 'ada' }, idempotencyKey: 'k' }])
@@ -66,7 +66,11 @@ test('an id that is not a number is refused before it is sent', async () => {
   for (const id of [`${first},${second}`, '1},{2', '', '-1', '1e3', '1'.repeat(20), ' 1']) {
     await assert.rejects(cancel(lane, [id as JobId]), InvalidOptionError, id)
     await assert.rejects(redrive(lane, [id as JobId]), InvalidOptionError, id)
-    await assert.rejects(complete(lane, worker, [{ jobId: id as JobId, generation: 1 }]), InvalidOptionError, id)
+    await assert.rejects(
+      complete(lane, worker, [{ jobId: id as JobId, claimId: '1' as ClaimId, generation: 1 }]),
+      InvalidOptionError,
+      id,
+    )
   }
   assert.equal((await show(db, first!)).status, 'pending')
 })

@@ -22,12 +22,12 @@ async function attemptsOf(jobId: string) {
 }
 
 test('a completed job leaves the hot table and is the record of its attempt', async () => {
-  const job = await claimed('complete', { partitionKey: 'k', tags: ['a'], metadata: { m: 1 } })
+  const job = await claimed('complete', { partitionKey: 'k', metadata: { m: 1 } })
   assert.deepEqual(await complete(lane, worker, [{ ...job, result: { sent: true } }]), { refused: [], busy: [] })
   const row = await show(db, job.jobId)
   assert.deepEqual(
-    [row.status, row.result, row.attempts, row.claimed_by, row.partition_key, row.tags, row.metadata, row.payload],
-    ['completed', { sent: true }, 1, worker.id, 'k', ['a'], { m: 1 }, { to: 'ada' }],
+    [row.status, row.result, row.attempts, row.claimed_by, row.partition_key, row.metadata, row.payload],
+    ['completed', { sent: true }, 1, worker.id, 'k', { m: 1 }, { to: 'ada' }],
   )
   assert.ok(row.completed_at instanceof Date && row.claimed_at instanceof Date)
   const hot = await db.pool.query('select from leasehold.job where id = $1', [job.jobId])

@@ -21,7 +21,7 @@ async function gateTheClaim(client: pg.Client): Promise<void> {
   const { rows } = await client.query("select pg_get_functiondef('leasehold.claim'::regproc) as definition")
   const gated = withGate(rows[0].definition.replaceAll(/^#variable_conflict.*$/gm, '#variable_conflict use_column'))
     .replace('FUNCTION leasehold.claim(', 'FUNCTION leasehold.claim_gated(')
-    .replaceAll(/\bclaim\.(claim_id|worker_id|worker_label)/g, 'claim_gated.$1')
+    .replaceAll(/\bclaim\.(claim_id|worker_id)/g, 'claim_gated.$1')
   await client.query(gated)
 }
 

@@ -16,7 +16,7 @@ import {
   type WorkerEvents,
   type WorkerOptions,
 } from '../../src/index.ts'
-import { freshDatabase, type TestDatabase } from './database.ts'
+import { countingDatabase, type TestDatabase } from './database.ts'
 import { until } from './until.ts'
 
 /** Longer than anything takes here: it only keeps a test that waits for what never comes from hanging. */
@@ -57,7 +57,7 @@ export interface Scene {
 /** A database, a Leasehold on it, and workers on demand. */
 export async function scene(t: TestContext, options: ConnectionOptions = {}): Promise<Scene> {
   const undo = lastFirst(t)
-  const db = await freshDatabase(undo as TestContext)
+  const db = await countingDatabase(undo as TestContext)
   const log: LogEntry[] = []
   const leasehold = (own: ConnectionOptions = {}) => {
     const made = new Leasehold({ connectionString: db.url, log: (entry) => log.push(entry), ...own })

@@ -81,14 +81,14 @@ test('what is enqueued comes back by get: defaults of the kind, and what the cal
     [plain!.queue, plain!.kind, plain!.priority, plain!.maxAttempts, plain!.attempts, plain!.generation, plain!.label],
     ['slow', 'report', 7, 2, 0, 0, 'ready'],
   )
-  assert.deepEqual([plain!.tags, plain!.metadata, plain!.partitionKey, plain!.result], [[], null, null, null])
-  const options = { priority: 0, delay: '1h', partitionKey: 'p', metadata: { a: [1] }, tags: ['x', 'y'] } as const
+  assert.deepEqual([plain!.metadata, plain!.partitionKey, plain!.result], [null, null, null])
+  const options = { priority: 0, delay: '1h', partitionKey: 'p', metadata: { a: [1] } } as const
   const said = await lh.get((await lh.enqueue(report, 2, options)).jobId)
   assert.deepEqual([said!.priority, said!.label, said!.partitionKey], [0, 'scheduled', 'p'])
-  assert.deepEqual([said!.metadata, said!.tags], [{ a: [1] }, ['x', 'y']])
+  assert.deepEqual(said!.metadata, { a: [1] })
   assert.equal(said!.availableAt.getTime() - said!.enqueuedAt.getTime(), 3_600_000)
   // Written by code that has no type checker: what is undefined was not said.
-  const careless = { priority: undefined, delay: undefined, tags: undefined } as object
+  const careless = { priority: undefined, delay: undefined, metadata: undefined } as object
   assert.equal((await lh.get((await lh.enqueue(report, 3, careless)).jobId))?.priority, 7)
 })
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { fakeTime } from '../../tools/debian.ts'
-import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
 import { until } from '../support/until.ts'
@@ -43,7 +43,7 @@ async function everyoneHasLooked(db: TestDatabase, workers: Map<Name, WorkerProc
 }
 
 test('a job for later is started when the database says so, by whomever it was enqueued', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const workers = await startAll(t, db)
   const later: JobId[] = []
   for (const name of ['work', ...NAMES]) later.push(await enqueue(db, name, 'nothing', '30m'))
@@ -73,7 +73,7 @@ test('a job for later is started when the database says so, by whomever it was e
 })
 
 test('a retry is due when the database says so, whoever failed', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const workers = await startAll(t, db)
   for (const [name, worker] of workers) {
     const jobId = await enqueue(db, name, 'fail once')
@@ -99,7 +99,7 @@ test('a retry is due when the database says so, whoever failed', async (t) => {
 
 for (const name of ['ahead', 'behind'] as const) {
   test(`a lease is over when the database says so, for a sweeper whose clock is an hour ${name}`, async (t) => {
-    const db = await freshDatabase(t)
+    const db = await countingDatabase(t)
     const jobId = await enqueue(db, work.name, 'wait')
     const honest = await start(t, db, 'honest', { sweep: '1h' })
     await honest.prints('started')

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
-import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { type Line, startWorker } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
 import { until } from '../support/until.ts'
@@ -49,7 +49,7 @@ async function claimsAhead(t: TestContext, db: TestDatabase, act: Act, options: 
 }
 
 test('SIGTERM lets handlers finish, hands back what has not started, and claims no more', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const { worker, ofSlow } = await claimsAhead(t, db, 'wait', { grace: '1h' })
   worker.kill('SIGTERM')
   await worker.prints('stopping')
@@ -68,7 +68,7 @@ test('SIGTERM lets handlers finish, hands back what has not started, and claims 
 })
 
 test('handlers that run longer than the grace period are aborted, and their jobs handed back with the rest', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const { worker, ofSlow } = await claimsAhead(t, db, 'heed once', { grace: '300ms' })
   worker.kill('SIGTERM')
   assert.deepEqual(await worker.ends(), LEFT)
@@ -83,7 +83,7 @@ test('handlers that run longer than the grace period are aborted, and their jobs
 })
 
 test('a handler that ignores that keeps its process, but not its job', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const jobId = await enqueue(db, 'wait')
   const worker = await startWorker(t, db.url, { options: { grace: '300ms', lease: '30s' } })
   await worker.prints('started')
@@ -99,7 +99,7 @@ test('a handler that ignores that keeps its process, but not its job', async (t)
 })
 
 test('a second SIGTERM hands jobs back at once, whatever their handlers do', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const jobIds = [await enqueue(db, 'wait'), await enqueue(db, 'heed once')]
   const worker = await startWorker(t, db.url, { options: { grace: '1h', lease: '30s' } })
   await until('both have started', () => worker.all('started').length === 2)
@@ -116,7 +116,7 @@ test('a second SIGTERM hands jobs back at once, whatever their handlers do', asy
 })
 
 test('workers leave although the database does not answer, and what they held runs again', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const { hostname: host, port } = new URL(db.url)
   const proxy = await startFaultyProxy({ host, port: Number(port) })
   t.after(() => proxy.stop())

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold } from '../../src/index.ts'
-import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { type Line, startWorker, type WorkerProcess } from '../support/processes.ts'
 import { type Provider, startProvider } from '../support/provider.ts'
 import { show } from '../support/queue.ts'
@@ -22,7 +22,7 @@ interface AfterTheKill {
 
 /** One worker begins the job and is killed where the job says; when its lease is over, another one has it. */
 async function killedAt(t: TestContext, act: Work['act'], once: Work['once']): Promise<AfterTheKill> {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   await db.pool.query('create table effect (job_id bigint, generation bigint)')
   const provider = await startProvider(t)
   const lh = new Leasehold({ pool: db.pool })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold } from '../../src/index.ts'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
-import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
 import { until } from '../support/until.ts'
@@ -49,7 +49,7 @@ async function setClock(db: TestDatabase, at: Date): Promise<void> {
 }
 
 test('a job whose worker is killed in its handler runs again, when its lease is over and not later than a sweep after', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const from = new Date()
   const at = (ms: number) => new Date(from.getTime() + ms)
   await setClock(db, from)
@@ -87,7 +87,7 @@ test('a job whose worker is killed in its handler runs again, when its lease is 
 })
 
 test('jobs whose worker is killed with others on board get their attempts back', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const jobIds = [await enqueue(db, 'wait'), await enqueue(db, 'wait'), await enqueue(db, 'wait')]
   const first = await startWorker(t, db.url, { options: PATIENT })
   for (const jobId of jobIds) await first.prints('started', (line) => line.jobId === jobId)
@@ -104,7 +104,7 @@ test('jobs whose worker is killed with others on board get their attempts back',
 })
 
 test('killed before its claim commits: the job is pending, and nothing has happened', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const keeper = await db.connect()
   await keeper.query(`
     create function wait_at_the_gate() returns trigger language plpgsql
@@ -131,7 +131,7 @@ test('killed before its claim commits: the job is pending, and nothing has happe
 })
 
 test('killed after its claim, before the reply: the job is processing, and runs after the lease', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const proxy = await proxyTo(t, db)
   const jobId = await enqueue(db, 'nothing')
   const claimed = proxy.cutReplies('leasehold/job.claim').then(() => proxy.freeze())
@@ -144,7 +144,7 @@ test('killed after its claim, before the reply: the job is processing, and runs 
 })
 
 test('killed after its claim, before the handler starts: the job is processing, and runs after the lease', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const jobId = await enqueue(db, 'nothing')
   const first = await startWorker(t, db.url, { options: PATIENT, dieWhen: 'started' })
   await isLeftProcessing(db, first, jobId)
@@ -152,7 +152,7 @@ test('killed after its claim, before the handler starts: the job is processing, 
 })
 
 test('killed in the handler: the job is processing, and runs again after the lease', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const jobId = await enqueue(db, 'die once')
   const first = await startWorker(t, db.url, { options: PATIENT })
   await isLeftProcessing(db, first, jobId)
@@ -160,7 +160,7 @@ test('killed in the handler: the job is processing, and runs again after the lea
 })
 
 test('killed after the effect, before the outcome: the job is processing, and its effect happens twice', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   await db.pool.query('create table effect (job_id bigint, generation bigint)')
   const jobId = await enqueue(db, 'effect, die once')
   const first = await startWorker(t, db.url, { options: PATIENT })
@@ -175,7 +175,7 @@ test('killed after the effect, before the outcome: the job is processing, and it
 })
 
 test('killed after the outcome, before the reply: the job is completed, and never runs again', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const proxy = await proxyTo(t, db)
   const jobId = await enqueue(db, 'nothing')
   const reported = proxy.cutReplies('leasehold/job.complete').then(() => proxy.freeze())

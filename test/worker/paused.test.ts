@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Leasehold } from '../../src/index.ts'
-import { freshDatabase } from '../support/database.ts'
+import { countingDatabase } from '../support/database.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
 import { until } from '../support/until.ts'
@@ -13,7 +13,7 @@ import { type Act, type Work, work } from './programs/jobs.ts'
 const LEASE = { options: { lease: '8s' } } as const
 
 test('a worker that was stopped past its lease finds its handler aborted and its outcome refused', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const { jobId } = await new Leasehold({ pool: db.pool }).enqueue(work, { act: 'defy once' })
   const paused = await startWorker(t, db.url, LEASE)
   await paused.prints('started')
@@ -35,7 +35,7 @@ test('a worker that was stopped past its lease finds its handler aborted and its
 })
 
 test('a late outcome changes nothing while another worker has the job', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const { jobId } = await new Leasehold({ pool: db.pool }).enqueue(work, { act: 'wait' })
   const paused = await startWorker(t, db.url, LEASE)
   await paused.prints('started')
@@ -61,7 +61,7 @@ for (const [what, act, slots] of [
   ['nor does it when a handler ends before any timer can ring', 'block once', 1],
 ] as const) {
   test(what, async (t) => {
-    const db = await freshDatabase(t)
+    const db = await countingDatabase(t)
     const jobs = [...inputs(500, 'nothing'), ...inputs(100, act)]
     const enqueued = await new Leasehold({ pool: db.pool }).enqueueMany(work, jobs)
     const slow = new Set<string | undefined>(enqueued.slice(500).map(({ jobId }) => jobId))

@@ -35,7 +35,7 @@ test('an input that cannot be stored as it is is refused before anything is sent
   assert.equal(await count(db, 'from leasehold.jobs'), 0)
 })
 
-test('names, keys and tags that cannot be stored are refused before anything is sent', async (t) => {
+test('names and keys that cannot be stored are refused before anything is sent', async (t) => {
   const { lh, db } = await scene(t)
   const names = statements(t)
   const bad = [
@@ -52,23 +52,17 @@ test('names, keys and tags that cannot be stored are refused before anything is 
     new Proxy({}, ALL_TRAPS),
   ] as string[]
   for (const [index, value] of bad.entries()) {
-    const options = [{ idempotencyKey: value }, { partitionKey: value }, { tags: [value] }, { tags: value as never }]
+    const options = [{ idempotencyKey: value }, { partitionKey: value }]
     const calls = [
       () => kind(value),
       () => kind('x', { queue: value }),
       () => lh.worker([handle(task, () => {})], { label: value ?? '' }),
       ...options.map((own) => () => lh.enqueue(task, 1, own)),
     ]
-    for (const [which, call] of calls.entries()) {
-      if (Array.isArray(value) && which === 6) continue // no tags at all
+    for (const call of calls) {
       assert.equal(await codeOf(call), 'INVALID_OPTION', `${index}: ${call}`)
     }
   }
-  assert.equal(
-    await codeOf(() => lh.enqueue(task, 1, { tags: new Array(3) })),
-    'INVALID_OPTION',
-    'holes among the tags',
-  )
   assert.deepEqual(names, [])
   assert.equal(await count(db, 'from leasehold.jobs'), 0)
 })
@@ -93,14 +87,14 @@ test('names that look like SQL, hold quotes or emoji are names like any other', 
   const inputs: unknown[] = []
   const busy = worker(
     kinds.map((one) =>
-      handle(one, ({ input, tags, metadata, partitionKey }) => void inputs.push([input, tags, metadata, partitionKey])),
+      handle(one, ({ input, metadata, partitionKey }) => void inputs.push([input, metadata, partitionKey])),
     ),
     { poll: '1m', label: odd[0]! },
   )
   await next(busy, 'wakeup')
   for (const [index, name] of odd.entries()) {
     const completed = next(busy, 'completed')
-    const options = { tags: [name, name], metadata: { [`m ${name}`]: name }, partitionKey: name, idempotencyKey: name }
+    const options = { metadata: { [`m ${name}`]: name }, partitionKey: name, idempotencyKey: name }
     const { jobId } = await lh.enqueue(kinds[index]!, name, options)
     await completed
     assert.deepEqual(inputs.at(-1), [name, [name, name], { [`m ${name}`]: name }, name])

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Leasehold, type WorkerOptions } from '../../src/index.ts'
-import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, show } from '../support/queue.ts'
 import { until } from '../support/until.ts'
@@ -35,7 +35,7 @@ async function keepAlive(
 }
 
 test('one job of 500 kills its process each time: one dead letter, 499 completed, and no attempt of theirs spent', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const jobs = Array.from({ length: 500 }, (_, n) => ({ input: { act: n === 250 ? 'die' : 'nothing', n } as const }))
   const enqueued = await new Leasehold({ pool: db.pool }).enqueueMany(work, jobs)
   const deaths = await keepAlive(t, db, { workers: 2, concurrency: 500 }, async () => {
@@ -55,7 +55,7 @@ test('one job of 500 kills its process each time: one dead letter, 499 completed
 })
 
 test('a job alone that kills its process each time is a dead letter after its attempts', async (t) => {
-  const db = await freshDatabase(t)
+  const db = await countingDatabase(t)
   const { jobId } = await new Leasehold({ pool: db.pool }).enqueue(work, { act: 'die' })
   const isDead = async () => (await show(db, jobId)).status === 'dead_letter'
   assert.equal(await keepAlive(t, db, { workers: 1 }, isDead), 3)

@@ -46,7 +46,7 @@ test('a failing job and a dead letter are logged without input, result or messag
   })
   const busy = worker([fails], { poll: 20 }, loud)
   const [dead, completed] = [next(busy, 'dead_letter'), next(busy, 'completed')]
-  const { jobId } = await loud.enqueue(task, SECRET, { metadata: { SECRET }, tags: [SECRET], idempotencyKey: SECRET })
+  const { jobId } = await loud.enqueue(task, SECRET, { metadata: { SECRET }, idempotencyKey: SECRET })
   await loud.enqueue(task, 'result')
   await Promise.all([dead, completed])
   holdsNoSecret(written, new RegExp(`job ${jobId} \\(task\\) is a dead letter: fatal; see its last_error \\(Fatal\\)`))

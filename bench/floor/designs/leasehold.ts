@@ -64,8 +64,8 @@ function vary(name: string, { keep = true, useMarks = true, instead, alter = [] 
     },
     worker: (db) => new LeaseholdWorker(lane(db), keep, useMarks),
     count: async (db) => {
-      const [row] = await new Lane(db).run(COUNT_LEASEHOLD, [])
-      return { unfinished: Number(row![0]), finished: Number(row![1]) }
+      const [row] = await new Lane(db).run<'unfinished' | 'finished'>(COUNT_LEASEHOLD, [])
+      return { unfinished: Number(row!.unfinished), finished: Number(row!.finished) }
     },
   }
 }
@@ -96,11 +96,8 @@ class LeaseholdWorker implements BenchWorker {
   async complete(leases: readonly Lease[]): Promise<number> {
     let open = leases
     for (let sentAgain = 0; ; sentAgain += open.length) {
-      const items = open.map(({ jobId, generation }) => ({
-        jobId,
-        generation,
-        keepMs: this.#keep ? KEEP_MS : (false as const),
-      }))
+      const keepMs = this.#keep ? KEEP_MS : (false as const)
+      const items = open.map(({ jobId, claimId, generation }) => ({ jobId, claimId, generation, keepMs }))
       const { refused, busy } = await complete(this.#lane, this.#worker, items)
       if (refused.length > 0) throw new Error(`${refused.length} completions were refused, first ${refused[0]!.jobId}`)
       if (busy.length === 0) return sentAgain
@@ -117,8 +114,8 @@ class ReplacingLane extends Lane {
     this.#instead = instead
   }
 
-  override run(statement: string, values: readonly unknown[]): Promise<readonly Row[]> {
-    return super.run(this.#instead.get(statement) ?? statement, values)
+  override run<Column extends string>(statement: string, values: readonly unknown[]): Promise<readonly Row<Column>[]> {
+    return super.run<Column>(this.#instead.get(statement) ?? statement, values)
   }
 }
 

@@ -100,7 +100,9 @@ with held as materialized (
 select id from ended`
 
 export const COUNT = `-- inbox.count
-select count(*) filter (where status <> 'completed'), count(*) filter (where status = 'completed') from inbox`
+select count(*) filter (where status <> 'completed') as unfinished,
+  count(*) filter (where status = 'completed') as finished
+from inbox`
 
 export const COUNT_ARCHIVED = `-- inbox.count_archived
-select (select count(*) from inbox), (select count(distinct id) from inbox_archive)`
+select (select count(*) from inbox) as unfinished, (select count(distinct id) from inbox_archive) as finished`

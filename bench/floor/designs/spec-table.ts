@@ -1,7 +1,7 @@
 /** The specification's table, completed in place or moved to an archive. */
 import type { Client } from 'pg'
 import { Lane } from '../../../src/db/lane.ts'
-import type { JobId, Lease } from '../../../src/queue/job.ts'
+import type { ClaimId, JobId, Lease } from '../../../src/queue/job.ts'
 import type { BenchWorker, Design } from './design.ts'
 import {
   ARCHIVE,
@@ -49,8 +49,8 @@ function shared(finish: string, count: string): Omit<Design, 'name' | 'updatesPe
     },
     worker: (db) => specWorker(new Lane(db), finish),
     count: async (db) => {
-      const [row] = await new Lane(db).run(count, [])
-      return { unfinished: Number(row![0]), finished: Number(row![1]) }
+      const [row] = await new Lane(db).run<'unfinished' | 'finished'>(count, [])
+      return { unfinished: Number(row!.unfinished), finished: Number(row!.finished) }
     },
   }
 }
@@ -61,18 +61,19 @@ function specWorker(lane: Lane, finish: string): BenchWorker {
       const rows = await lane.run(CLAIM, [`bench:${process.pid}`, limit, [TYPE]])
       // As much work per row as the shipped claim does, though only two columns are used here.
       return rows.map((row) => ({
-        jobId: row[0] as JobId,
-        generation: Number(row[1]),
-        attempt: Number(row[2]),
-        maxAttempts: Number(row[3]),
-        queue: row[4],
-        kind: row[5],
-        payload: row[6],
-        priority: Number(row[7]),
-        availableAt: row[8],
-        createdAt: row[9],
-        payloadVersion: Number(row[10]),
-        partitionKey: row[11],
+        jobId: row.id as JobId,
+        claimId: '0' as ClaimId,
+        generation: Number(row.lease_generation),
+        attempt: Number(row.attempts),
+        maxAttempts: Number(row.max_attempts),
+        queue: row.queue,
+        kind: row.type,
+        payload: row.payload,
+        priority: Number(row.priority),
+        availableAt: row.available_at,
+        createdAt: row.created_at,
+        payloadVersion: Number(row.payload_version),
+        partitionKey: row.partition_key,
       }))
     },
     complete: async (leases: readonly Lease[]) => {

@@ -18,13 +18,14 @@ begin
     delete from leasehold.job where id < 0;
   end if;
   if pg_relation_size('leasehold.claim') < 256 * 8192 then
-    insert into leasehold.claim (id, worker_id, worker_label, claimed_at, expires_at, job_ids)
-    select -n, '00000000-0000-0000-0000-000000000000', wide, '-infinity', 'infinity', '{0}' from generate_series(1, 768) n;
+    insert into leasehold.claim (id, worker_id, claimed_at, expires_at, job_ids)
+    select -n, '00000000-0000-0000-0000-000000000000', '-infinity', 'infinity', array_fill(0::bigint, array[200])
+    from generate_series(1, 1024) n;
     delete from leasehold.claim where id < 0;
   end if;
   if pg_relation_size('leasehold.dead_letter') < 256 * 8192 then
     insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-      crashes, priority, partition_bucket, payload_version, blocked, queue, kind, reason, payload)
+      crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, payload)
     select -n, 'infinity', 'infinity', 'infinity', 0, 0, 1, 0, 0, 0, 0, true, '', '', 'fatal', to_jsonb(wide)
     from generate_series(1, 1024) n;
     delete from leasehold.dead_letter where id < 0;

@@ -1,0 +1,203 @@
+-- serves code from: 1
+--
+-- How a job is claimed, returned and finished. Functions, because their plans must not depend on what the planner
+-- believes, and because what happens when a job ends must be written once.
+
+-- A claim's generation is at least this: the time in milliseconds. After a failover that lost the last claims of a job the
+-- next one is still higher, so a store outside that keeps the highest it has seen refuses the old holder. A new server
+-- whose clock is behind breaks that, for as long as it is behind; the fence in this database does not depend on it.
+create function leasehold.generation_floor() returns bigint
+  language sql stable parallel safe
+  return (extract(epoch from leasehold.clock()) * 1000)::bigint;
+
+-- The claim: the one statement that walks a queue in order. A queue that was analyzed while nearly empty and then filled by
+-- a burst looked like two rows worth sorting. The settings leave the planner the index walk and nothing else
+-- (decisions/0006).
+--
+-- A spot is a (queue, priority) and the row to start from: the mark, or the beginning. The walk is lazy: rows are locked
+-- one by one, in the order of the spots, until the limit is reached; no later spot is even looked at. Before a row is
+-- returned its latest version is locked and tested again, so a row that was claimed, finished or moved since the snapshot
+-- is passed over: no two claims return one row.
+--
+-- Jobs whose lease expired before (suspects) are claimed apart: crashes between crashes_from and crashes_to.
+-- `buckets` is a bitmap of 1024 bits: only jobs of these partition buckets; null: all.
+-- Rows come back in no order: sorting would copy each row twice more, and the worker sees in one look whether it must sort.
+create function leasehold.claim(
+  claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
+  queues text[], priorities smallint[], from_at timestamptz[], from_id bigint[],
+  crashes_from smallint default 0, crashes_to smallint default 0, buckets bytea default null
+) returns table (
+  id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
+  priority smallint, available_at bytea, created_at bytea, partition_key text, partition_bucket smallint, salt integer,
+  metadata jsonb
+)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_sort = off
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+  set jit = off
+as $$
+#variable_conflict use_column
+declare
+  at constant timestamptz := leasehold.clock();
+  generation_floor constant bigint := leasehold.generation_floor();
+  paused_queues text[];
+  paused_kinds text[];
+  picked bigint[];
+begin
+  -- Once per claim: joined to the spots, it doubled the cost of a look over 1,000 queues.
+  select array(select paused.name from leasehold.queue paused where paused.paused_at is not null),
+    array(select paused.name from leasehold.kind paused where paused.paused_at is not null)
+  into paused_queues, paused_kinds;
+  if paused_kinds <> '{}' then
+    kinds := array(select asked.name from unnest(kinds) as asked (name) where asked.name <> all (paused_kinds));
+  end if;
+  if crashes_to = 0 then
+    picked := array(
+      select j.id
+      from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+      cross join lateral (
+        select job.id
+        from leasehold.job
+        where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= at
+          and job.claim_id is null and job.kind = any (kinds)
+          and (job.expires_at is null or job.expires_at > at)
+          and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
+        order by job.available_at, job.id
+        limit max_jobs
+        for update skip locked
+      ) j
+      where spot.queue <> all (paused_queues)
+      limit max_jobs
+    );
+  else
+    picked := array(
+      select j.id
+      from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+      cross join lateral (
+        select job.id
+        from leasehold.job
+        where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
+          and job.crashes between crashes_from and crashes_to
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= at
+          and job.claim_id is null and job.kind = any (kinds)
+          and (job.expires_at is null or job.expires_at > at)
+          and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
+        order by job.available_at, job.id
+        limit max_jobs
+        for update skip locked
+      ) j
+      where spot.queue <> all (paused_queues)
+      limit max_jobs
+    );
+  end if;
+  if picked = '{}' then
+    return;
+  end if;
+  insert into leasehold.claim (id, worker_id, claimed_at, expires_at, job_ids)
+  values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);
+  -- The rows are locked: nothing can have changed them since. Times as the server stores them: to the microsecond, whatever
+  -- the session's settings, and immutable, as a distributed Postgres wants it; a CTE that prints them took 10 % longer.
+  return query
+    update leasehold.job
+    set claim_id = claim.claim_id, claimed_at = at, attempts = (job.attempts + 1)::smallint,
+      lease_generation = greatest(job.lease_generation + 1, generation_floor)
+    where job.id = any (picked)
+    returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
+      job.priority, timestamptz_send(job.available_at), timestamptz_send(job.created_at), job.partition_key,
+      job.partition_bucket, job.salt, job.metadata;
+end
+$$;
+
+-- Makes a claimed job pending again, in place. One job a call: a list would have to be joined, and every join of this
+-- table went wrong under some plan (decisions/0004).
+create function leasehold.requeue(
+  job_id bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
+) returns text
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update leasehold.job
+  set claim_id = null, claimed_at = null, available_at = next_at,
+    attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
+    crashes = case when clears_crashes then 0 else job.crashes end
+  where job.id = job_id;
+  return 'pending';
+end
+$$;
+
+-- The one way out of leasehold.job (decisions/0025). A statement locks rows and judges them; this moves them. Whatever else
+-- must happen when a job ends is written here.
+--
+-- The caller holds the lock of every row it names, so nothing can have changed them since it judged. The arrays are parallel
+-- to job_ids; one that is null is all nulls, and an id that is null names no job.
+--   completed    to the archive for keep_ms; null: deleted, unless it has an idempotency key, which needs its finish time
+--   cancelled    to the archive for 7 days, with the reason
+--   dead_letter  to dead_letter, with reason and error; without an error, with that of its last failed attempt
+-- The lists of ids are joined by hash, never by a loop within a loop.
+create function leasehold.finish(
+  status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] default null, errors jsonb[] default null,
+  results jsonb[] default null, keep_ms double precision[] default null
+) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_nestloop = off
+  set enable_mergejoin = off
+  set enable_seqscan = off
+  set plan_cache_mode = force_generic_plan
+  set jit = off
+as $$
+#variable_conflict use_column
+declare
+  at constant timestamptz := leasehold.clock();
+  moved integer := 0;
+  forgotten integer := 0;
+begin
+  if job_ids is null then
+    return 0;
+  end if;
+  if finish.status = 'dead_letter' then
+    with ended as (
+      delete from leasehold.job where job.id = any (job_ids) returning *
+    )
+    insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
+      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, error,
+      payload, partition_key, idempotency_key, metadata)
+    select e.id, at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id,
+      e.attempts, e.max_attempts,
+      case told.reason when 'lease_expired' then least(e.crashes, 32766) + 1 else e.crashes end, e.priority,
+      e.partition_bucket, e.salt, e.blocked, e.queue, e.kind, told.reason, coalesce(told.error, (
+        select a.error from leasehold.job_attempt a where a.job_id = e.id and a.error is not null
+        order by a.lease_generation desc, a.ended_at desc limit 1
+      )), e.payload, e.partition_key, e.idempotency_key, e.metadata
+    from ended e join unnest(job_ids, reasons, errors) as told (id, reason, error) on told.id = e.id;
+    get diagnostics moved = row_count;
+    return moved;
+  end if;
+  if finish.status = 'completed' and keep_ms is null then
+    delete from leasehold.job where job.id = any (job_ids) and job.idempotency_key is null;
+    get diagnostics forgotten = row_count;
+    if forgotten = cardinality(array_remove(job_ids, null)) then
+      return forgotten;
+    end if;
+  end if;
+  with ended as (
+    delete from leasehold.job where job.id = any (job_ids) returning *
+  )
+  insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
+    claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
+    partition_key, idempotency_key, metadata, result, cancel_reason)
+  select e.id, case finish.status when 'cancelled' then at + interval '7 days'
+      else at + coalesce(told.keep_ms, 0) * interval '1 ms' end,
+    at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id, finish.status,
+    e.attempts, e.max_attempts, e.priority, e.partition_bucket, e.queue, e.kind, e.payload, e.partition_key,
+    e.idempotency_key, e.metadata, told.result, told.reason
+  from ended e join unnest(job_ids, results, keep_ms, reasons) as told (id, result, keep_ms, reason) on told.id = e.id
+  where finish.status = 'cancelled' or told.keep_ms is not null or e.idempotency_key is not null;
+  return cardinality(array_remove(job_ids, null));
+end
+$$;

@@ -1,0 +1,135 @@
+-- serves code from: 1
+--
+-- What SQL callers use: enqueue() for producers in any language, and read-only views. Everything else in the schema is
+-- private and may change.
+
+-- Options arrive as one jsonb, so that the signature never grows. What they leave out is taken from the kind, as configure()
+-- stored it, and then from the library's defaults.
+-- outcome: created | existing (same key, same input) | conflict (same key, other input; the stored job is unchanged).
+create function leasehold.enqueue(
+  kind text, payload jsonb, options jsonb default '{}',
+  out job_id bigint, out outcome text
+)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  known constant text[] := array['queue', 'priority', 'available_at', 'delay', 'max_attempts', 'partition_key',
+    'idempotency_key', 'keep_key_for', 'expires_at', 'metadata'];
+  unknown text;
+  configured record;
+  to_queue text;
+  with_key constant text := options ->> 'idempotency_key';
+  hash bytea;
+  same boolean;
+begin
+  select name into unknown from jsonb_object_keys(options) name where name <> all (known) limit 1;
+  if unknown is not null then
+    raise exception 'unknown option "%"', unknown using
+      errcode = 'invalid_parameter_value', hint = 'Known options: ' || array_to_string(known, ', ');
+  end if;
+  if enqueue.payload is null or enqueue.kind is null then
+    raise exception 'kind and payload must not be null' using errcode = 'null_value_not_allowed';
+  end if;
+  select k.queue, k.priority, k.max_attempts, k.keep_key into configured
+  from leasehold.kind k where k.name = enqueue.kind;
+  to_queue := coalesce(options ->> 'queue', configured.queue, enqueue.kind);
+  if octet_length(enqueue.kind) not between 1 and 200 or octet_length(to_queue) not between 1 and 200
+    or octet_length(with_key) not between 1 and 1000 or octet_length(options ->> 'partition_key') not between 1 and 1000 then
+    raise exception 'kind and queue hold 1 to 200 bytes, idempotency_key and partition_key 1 to 1000' using
+      errcode = 'invalid_parameter_value';
+  end if;
+  if octet_length(enqueue.payload::text) > 1048576 then
+    raise exception 'payload is larger than 1 MiB' using
+      errcode = 'program_limit_exceeded', hint = 'Store the data elsewhere and enqueue its address.';
+  end if;
+
+  job_id := nextval('leasehold.job_id');
+  if with_key is not null then
+    hash := leasehold.input_hash(enqueue.payload);
+    loop
+      -- Waits for a transaction that is inserting the same key. DO NOTHING locks no existing row.
+      insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash)
+      values (to_queue, with_key, enqueue.job_id, coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours'), hash)
+      on conflict do nothing;
+      exit when found;
+      -- A new statement, hence a new snapshot: it sees the row that was waited for.
+      select k.job_id, k.input_hash = hash into job_id, same
+      from leasehold.idempotency_key k where k.queue = to_queue and k.key = with_key;
+      if found then
+        outcome := case when same then 'existing' else 'conflict' end;
+        return;
+      end if;
+      job_id := nextval('leasehold.job_id'); -- pruned between the two statements
+    end loop;
+  end if;
+
+  insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue,
+    kind, payload, partition_key, idempotency_key, metadata)
+  values (
+    enqueue.job_id,
+    coalesce((options ->> 'available_at')::timestamptz,
+      leasehold.clock() + coalesce((options ->> 'delay')::interval, interval '0')),
+    leasehold.clock(),
+    coalesce((options ->> 'max_attempts')::smallint, configured.max_attempts, 5),
+    coalesce((options ->> 'priority')::smallint, configured.priority, 5),
+    coalesce(leasehold.bucket(options ->> 'partition_key'), floor(random() * 1024)::smallint),
+    (options ->> 'expires_at')::timestamptz,
+    to_queue, enqueue.kind, enqueue.payload, options ->> 'partition_key', with_key,
+    options -> 'metadata'
+  );
+  outcome := 'created';
+  if not options ?| array['available_at', 'delay'] then
+    perform leasehold.wake(array[to_queue]);
+  end if;
+end
+$$;
+
+-- Every job, in whatever table, under the specification's names. The label says why a pending job does not run yet.
+create view leasehold.jobs as
+  select j.id, j.queue, j.kind, j.payload, j.partition_key, j.partition_bucket, j.idempotency_key,
+    case when j.claim_id is null then 'pending' else 'processing' end::leasehold.job_status as status,
+    case when j.claim_id is not null then null when j.blocked then 'blocked'
+      when j.available_at > leasehold.clock() then case when j.attempts > 0 then 'retrying' else 'scheduled' end
+      when exists (select from leasehold.queue q where q.name = j.queue and q.paused_at is not null)
+        or exists (select from leasehold.kind k where k.name = j.kind and k.paused_at is not null) then 'paused'
+      else 'ready' end as label,
+    j.priority, j.available_at, j.attempts, j.max_attempts, j.crashes,
+    c.worker_id as claimed_by, w.label as claimed_by_label, j.claimed_at, c.expires_at as lease_expires_at,
+    j.lease_generation, j.cancel_requested_at, j.expires_at, j.progress,
+    (select a.error from leasehold.job_attempt a where a.job_id = j.id and a.error is not null
+      order by a.lease_generation desc, a.ended_at desc limit 1) as last_error,
+    j.cancel_reason as reason, null::jsonb as result, j.metadata, j.created_at, null::timestamptz as completed_at
+  from leasehold.job j
+  left join leasehold.claim c on c.id = j.claim_id
+  left join leasehold.worker w on w.id = c.worker_id
+  union all
+  select d.id, d.queue, d.kind, d.payload, d.partition_key, d.partition_bucket, d.idempotency_key,
+    'dead_letter', null, d.priority, d.available_at, d.attempts, d.max_attempts, d.crashes,
+    d.claimed_by, w.label, d.claimed_at, null, d.lease_generation, null, null, null,
+    d.error, d.reason, null, d.metadata, d.created_at, d.died_at
+  from leasehold.dead_letter d left join leasehold.worker w on w.id = d.claimed_by
+  union all
+  select a.id, a.queue, a.kind, a.payload, a.partition_key, a.partition_bucket, a.idempotency_key,
+    a.status, null, a.priority, a.available_at, a.attempts, a.max_attempts, null,
+    a.claimed_by, w.label, a.claimed_at, null, a.lease_generation, null, null, null,
+    null, a.cancel_reason, a.result, a.metadata, a.created_at, a.finished_at
+  from leasehold.archive a left join leasehold.worker w on w.id = a.claimed_by;
+
+-- Every attempt that has ended. The successful one is the archived job itself.
+create view leasehold.attempts as
+  select a.job_id, a.attempt, a.lease_generation, a.outcome::text as outcome, a.started_at, a.ended_at, a.worker_id,
+    w.label as worker_label, a.error
+  from leasehold.job_attempt a left join leasehold.worker w on w.id = a.worker_id
+  union all
+  select a.id, a.attempts, a.lease_generation, 'completed', a.claimed_at, a.finished_at, a.claimed_by, w.label, null
+  from leasehold.archive a left join leasehold.worker w on w.id = a.claimed_by
+  where a.status = 'completed';
+
+-- Worker processes that run, and those that ran.
+create view leasehold.workers as
+  select id, label, version, kinds, queues, started_at, last_seen_at, stopped_at from leasehold.worker;
+
+-- What operators did.
+create view leasehold.operator_actions as
+  select id, at, action, by, outcome, job_id, queue, kind, detail from leasehold.operator_action;

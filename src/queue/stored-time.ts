@@ -1,0 +1,41 @@
+/**
+ * A time as Postgres stores it: microseconds since 2000, as 16 hexadecimal digits in the text of a bytea. A claim returns
+ * times this way, because a Date would lose the microseconds, because the text does not depend on a session's settings, and
+ * because it costs a claim less than printing dates.
+ */
+export type StoredTime = string & { readonly __brand: 'StoredTime' }
+
+const YEAR_2000_MS = 946_684_800_000
+
+/** Negative: before 2000, with the sign bit set. Within one sign the digits sort as time does. */
+export function isEarlier(one: StoredTime, other: StoredTime): boolean {
+  const isNegative = one.charAt(2) >= '8'
+  return isNegative === other.charAt(2) >= '8' ? one < other : isNegative
+}
+
+export function dateOf(time: StoredTime): Date {
+  return new Date(Number(microsOf(time)) / 1000 + YEAR_2000_MS)
+}
+
+/** As a parameter of a statement, to the microsecond. */
+export function timeText(time: StoredTime): string {
+  const micros = microsOf(time)
+  if (micros === MINUS_INFINITY) return '-infinity'
+  const sinceMidnight = ((micros % DAY) + DAY) % DAY
+  const midnight = new Date(Number((micros - sinceMidnight) / 1000n) + YEAR_2000_MS)
+  return `${midnight.toISOString().slice(0, 10)} ${clockText(sinceMidnight)}+00`
+}
+
+const DAY = 86_400_000_000n
+const MINUS_INFINITY = -(2n ** 63n)
+
+function clockText(micros: bigint): string {
+  const two = (value: bigint) => String(value).padStart(2, '0')
+  const seconds = micros / 1_000_000n
+  const fraction = String(micros % 1_000_000n).padStart(6, '0')
+  return `${two(seconds / 3600n)}:${two((seconds / 60n) % 60n)}:${two(seconds % 60n)}.${fraction}`
+}
+
+function microsOf(time: StoredTime): bigint {
+  return BigInt.asIntN(64, BigInt(`0x${time.slice(2)}`))
+}
