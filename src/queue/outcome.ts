@@ -118,9 +118,7 @@ export type Settled = Lease & { readonly outcome: 'pending' | 'dead_letter' | 'c
 /** Ends claims that did not succeed. Whatever was thrown is stored in a form that cannot be refused. */
 export async function settle(lane: Lane, worker: Worker, items: readonly Settlement[]): Promise<Settled[]> {
   const { first, repeated } = onePerLease(items)
-  const errors = first.map((item) =>
-    'error' in item && item.error !== undefined ? describeError(item.error) : undefined,
-  )
+  const errors = first.map((item) => ('error' in item ? describeError(item.error) : undefined))
   const rows = await lane.run<'position' | 'outcome'>(SETTLE, [
     ...fences(first),
     first.map((item) => item.verb),

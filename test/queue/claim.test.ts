@@ -6,7 +6,9 @@ import { claim, newClaimId } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
 import type { ClaimedJob, ClaimId } from '../../src/queue/job.ts'
 import { everySpot, Marks } from '../../src/queue/marks.ts'
-import { freshDatabase, suiteDatabase } from '../support/database.ts'
+import { settle } from '../../src/queue/outcome.ts'
+import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/queue/stored-time.ts'
+import { countGenerations, freshDatabase, suiteDatabase } from '../support/database.ts'
 import {
   claimNext,
   completeAll,
@@ -19,16 +21,18 @@ import {
 } from '../support/queue.ts'
 
 const db = await suiteDatabase()
+await countGenerations(db)
 const lane = new Lane(db.pool)
 
 test('a claim takes a job: processing, one attempt, one generation, a lease by the database clock', async () => {
   const id = await enqueueOne(lane, { queue: 'take', metadata: { m: 1 }, partitionKey: 'k' })
-  const worker = newWorker('host:17')
+  const worker = newWorker()
   const [job] = await claimNext(lane, { queues: ['take'], kinds: ['mail'], worker })
   assert.deepEqual(
-    { ...job, availableAt: '', createdAt: '' },
+    { ...job, availableAt: '', createdAt: '', claimId: '', salt: '' },
     {
       jobId: id,
+      claimId: '',
       generation: 1,
       attempt: 1,
       maxAttempts: 5,
@@ -39,14 +43,13 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       availableAt: '',
       createdAt: '',
       partitionKey: 'k',
+      bucket: 234,
+      salt: '',
       metadata: '{"m": 1}',
     },
   )
   const row = await show(db, id)
-  assert.deepEqual(
-    [row.status, row.attempts, row.lease_generation, row.claimed_by, row.claimed_by_label],
-    ['processing', 1, '1', worker.id, 'host:17'],
-  )
+  assert.deepEqual([row.status, row.attempts, row.lease_generation, row.claimed_by], ['processing', 1, '1', worker.id])
   assert.equal((row.lease_expires_at as Date).getTime() - (row.claimed_at as Date).getTime(), LEASE_MS)
   assert.deepEqual(await claimNext(lane, { queues: ['take'], kinds: ['mail'] }), [], 'it is taken')
 })
@@ -180,10 +183,13 @@ test('work committed late, behind the mark, is claimed at the next look from the
   assert.deepEqual(await take(5), [-1, 15, 16, 17, 18], 'after 250 ms the look is from the beginning')
 })
 
+// 2030-01-01, as Postgres stores it.
+const NEW_YEAR = '\\x00035d15590f4000' as StoredTime
+
 test('a short batch or a wake-up brings the next look forward, but not more often than a thirtieth of the time', () => {
   let now = 1_000
   const marks = new Marks(['a', 'b'], () => now)
-  const job = { queue: 'a', priority: 5, availableAt: '2030-01-01', jobId: '7' } as ClaimedJob
+  const job = { queue: 'a', priority: 5, availableAt: NEW_YEAR, jobId: '7' } as ClaimedJob
   const learn = (fromStart: boolean, jobs: ClaimedJob[], tookMs: number) =>
     marks.learn({ fromStart, jobs, limit: 1, tookMs })
 
@@ -194,7 +200,7 @@ test('a short batch or a wake-up brings the next look forward, but not more ofte
   const second = marks.next()
   assert.deepEqual(
     [second.fromStart, second.spots],
-    [false, [{ queue: 'a', priority: 5, fromAt: '2030-01-01', fromId: '7' }]],
+    [false, [{ queue: 'a', priority: 5, fromAt: '2030-01-01 00:00:00.000000+00', fromId: '7' }]],
   )
   now += 249
   assert.equal(marks.next().fromStart, false)
@@ -228,7 +234,7 @@ test('queues take turns at being first, whatever the rhythm of claims and looks'
       if (fromStart || marks.next().spots.length > 1) firsts.add(spots[0]!.queue)
       // The queue that comes first fills the batch.
       const { queue } = spots[0]!
-      const jobs = [{ queue, priority: 0, availableAt: '2030-01-01', jobId: '7' } as ClaimedJob]
+      const jobs = [{ queue, priority: 0, availableAt: NEW_YEAR, jobId: '7' } as ClaimedJob]
       marks.learn({ fromStart, jobs, limit: 1, tookMs: 1 })
     }
     if (cadence > 0) assert.deepEqual([...firsts].sort(), ['a', 'b', 'c'], `every ${cadence} ms`)
@@ -238,7 +244,7 @@ test('queues take turns at being first, whatever the rhythm of claims and looks'
 test('one slow look does not blind a worker, and one that fails is not repeated at once', () => {
   let now = 0
   const marks = new Marks(['a'], () => now)
-  const job = { queue: 'a', priority: 5, availableAt: '2030-01-01', jobId: '7' } as ClaimedJob
+  const job = { queue: 'a', priority: 5, availableAt: NEW_YEAR, jobId: '7' } as ClaimedJob
   const look = (tookMs: number) => {
     assert.equal(marks.next().fromStart, true)
     marks.learn({ fromStart: true, jobs: [job], limit: 1, tookMs })
@@ -289,9 +295,70 @@ test('a claim that cannot be is refused before it is sent', async () => {
     { leaseMs: Number.NaN },
     { leaseMs: Number.POSITIVE_INFINITY },
     { claimId: '1}' as ClaimId },
-    { worker: { ...good.worker, label: 'a\0' } },
   ]
   for (const options of wrong) {
     await assert.rejects(claim(lane, { ...good, ...options }, everySpot(['mail'])), InvalidOptionError)
   }
+})
+
+test('a generation is at least the time in milliseconds, and higher than the one before, whatever the clock does', async (t) => {
+  const own = await freshDatabase(t)
+  const ownLane = new Lane(own.pool)
+  const id = await enqueueOne(ownLane, { availableAt: new Date('2020-01-01') })
+  assert.equal((await show(own, id)).lease_generation, '0', 'never claimed')
+  const next = async () => {
+    const worker = newWorker()
+    const [job] = await claimNext(ownLane, { worker })
+    await settle(ownLane, worker, [{ ...job!, verb: 'release' }])
+    return job!.generation
+  }
+  const before = Date.now()
+  const first = await next()
+  assert.ok(first >= before - 1 && first <= Date.now() + 1 && Number.isSafeInteger(first))
+  await own.clock.advance('-1 hour')
+  assert.equal(await next(), first + 1, 'a clock that is set back')
+  await own.clock.advance('2 hours')
+  assert.ok((await next()) > first + 3_500_000)
+})
+
+test('only jobs of the buckets asked for are claimed, and a claim returns their buckets', async () => {
+  const keys = ['order:9182', 'user:42', 'user:43']
+  for (const partitionKey of keys) await enqueueOne(lane, { queue: 'buckets', partitionKey })
+  const take = async (buckets: readonly number[]) => {
+    const bits = new Uint8Array(128)
+    for (const bucket of buckets) bits[bucket >> 3]! |= 1 << (bucket & 7)
+    const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
+    const jobs = await claim(lane, { ...request, buckets: bits }, everySpot(['buckets']))
+    return jobs.map(({ partitionKey, bucket }) => [partitionKey, bucket])
+  }
+  assert.deepEqual(await take([]), [])
+  assert.deepEqual(await take([0, 44, 1023]), [])
+  assert.deepEqual(await take([43, 898]), [
+    ['order:9182', 43],
+    ['user:42', 898],
+  ])
+})
+
+test('stored times keep their microseconds, their order and their sign', async () => {
+  const texts = [
+    '-infinity',
+    '1970-01-01 00:00:00.000001+00',
+    '1999-12-31 23:59:59.999999+00',
+    '2000-01-01 00:00:00+00',
+  ]
+  texts.push('2026-11-17 05:18:50.123456+00', '9998-12-31 12:00:00+00')
+  const { rows } = await db.pool.query<{ stored: StoredTime }>(
+    'select timestamptz_send(t)::text as stored from unnest($1::timestamptz[]) with ordinality as i (t, n) order by n',
+    [texts],
+  )
+  const stored = rows.map((row) => row.stored)
+  const { rows: back } = await db.pool.query('select $1::timestamptz[] = $2::timestamptz[] as same', [
+    texts,
+    stored.map(timeText),
+  ])
+  assert.deepEqual(back, [{ same: true }])
+  for (let i = 1; i < stored.length; i++) {
+    assert.deepEqual([isEarlier(stored[i - 1]!, stored[i]!), isEarlier(stored[i]!, stored[i - 1]!)], [true, false])
+  }
+  assert.equal(dateOf(stored[4]!).toISOString(), '2026-11-17T05:18:50.123Z')
 })

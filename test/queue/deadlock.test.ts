@@ -6,7 +6,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
 import { expire, makePartitions, pruneKeys, sweep } from '../../src/queue/housekeeping.ts'
-import type { ClaimedJob, ClaimId, JobId } from '../../src/queue/job.ts'
+import type { ClaimedJob, ClaimId, JobId, Lease } from '../../src/queue/job.ts'
 import { everySpot, Marks } from '../../src/queue/marks.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/queue/operator.ts'
 import { complete, completeWithin, progress, recorded, type Settlement, settle } from '../../src/queue/outcome.ts'
@@ -26,7 +26,7 @@ function seeded(seed: number): () => number {
 }
 
 const LEFT = `-- test.left
-select (select count(*) from leasehold.job) + (select count(*) from leasehold.claim)`
+select (select count(*) from leasehold.job) + (select count(*) from leasehold.claim) as rows`
 
 /** Everything that can still be claimed is, until nothing is left. */
 async function drain(lane: Lane): Promise<void> {
@@ -38,8 +38,8 @@ async function drain(lane: Lane): Promise<void> {
     await complete(lane, worker, jobs)
     await expire(lane, 1_000)
     while ((await sweep(lane)).claims > 0) {}
-    const [left] = await lane.run(LEFT, [])
-    if (left?.[0] === '0') return
+    const [left] = await lane.run<'rows'>(LEFT, [])
+    if (left?.rows === '0') return
   }
   throw new Error('the queue does not drain')
 }
@@ -52,8 +52,8 @@ test('no deadlock in 10,000 mixed batches, and no claim ends twice', async (t) =
   const known: JobId[] = []
   let batches = 0
 
-  const endOnce = (lease: { jobId: JobId; generation: number }, how: string) => {
-    const fence = `${lease.jobId}/${lease.generation}`
+  const endOnce = (lease: Lease, how: string) => {
+    const fence = `${lease.jobId}/${lease.claimId}`
     assert.equal(ended.get(fence), undefined, `${fence} ended as ${ended.get(fence)} and as ${how}`)
     ended.set(fence, how)
   }

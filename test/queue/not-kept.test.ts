@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
+import { newClaimId } from '../../src/queue/claim.ts'
 import { complete } from '../../src/queue/outcome.ts'
-import { suiteDatabase } from '../support/database.ts'
+import { countGenerations, suiteDatabase } from '../support/database.ts'
 import { claimedBy, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
+await countGenerations(db)
 const lane = new Lane(db.pool)
 const worker = newWorker('host:1')
 
@@ -30,7 +32,7 @@ test('kept and not kept, stale and locked, in one batch: each is answered as if 
   const [kept, gone, busy, busyAndGone] = await Promise.all(
     ['kept', 'gone', 'busy', 'busy and gone'].map((name) => claimed(`mixed ${name}`)),
   )
-  const stale = { ...(await claimed('mixed stale')), generation: 7, keepMs: false as const }
+  const stale = { ...(await claimed('mixed stale')), claimId: newClaimId(), keepMs: false as const }
   const client = await db.connect()
   await client.query('begin')
   await client.query('select from leasehold.job where id = any ($1) for update', [[busy!.jobId, busyAndGone!.jobId]])

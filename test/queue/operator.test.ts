@@ -7,10 +7,11 @@ import { enqueue } from '../../src/queue/enqueue.ts'
 import type { ClaimId, JobId } from '../../src/queue/job.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/queue/operator.ts'
 import { complete, settle } from '../../src/queue/outcome.ts'
-import { suiteDatabase } from '../support/database.ts'
+import { countGenerations, suiteDatabase } from '../support/database.ts'
 import { claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
 
 const db = await suiteDatabase()
+await countGenerations(db)
 const lane = new Lane(db.pool)
 const worker = newWorker()
 

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
+import { type JobId, leaseOf } from '../../src/queue/job.ts'
 import { cancel } from '../../src/queue/operator.ts'
 import { complete, completeWithin, progress, settle } from '../../src/queue/outcome.ts'
-import { suiteDatabase } from '../support/database.ts'
+import { countGenerations, suiteDatabase } from '../support/database.ts'
 import { claimedBy, claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
 
 const db = await suiteDatabase()
+await countGenerations(db)
 const lane = new Lane(db.pool)
 const worker = newWorker('host:1')
 
@@ -15,7 +17,7 @@ const claimed = (queue: string, job = {}) => claimedBy(lane, worker, queue, job)
 
 async function attemptsOf(jobId: string) {
   const { rows } = await db.pool.query(
-    'select outcome, attempt, worker_id, error from leasehold.job_attempt where job_id = $1 order by lease_generation',
+    'select outcome, attempt, claim_id, worker_id, error from leasehold.job_attempt where job_id = $1 order by lease_generation',
     [jobId],
   )
   return rows
@@ -103,15 +105,54 @@ test('a fatal error is a dead letter at once, for the reason given', async () =>
   }
 })
 
-test('a snooze hands the attempt back, keeps the generation and leaves no history', async () => {
+test('a snooze returns the attempt, keeps the generation and is on record', async () => {
   const job = await claimed('snooze')
   assert.equal((await settle(lane, worker, [{ ...job, verb: 'snooze', delayMs: 60_000 }]))[0]?.outcome, 'pending')
   const row = await show(db, job.jobId)
   assert.deepEqual([row.attempts, row.lease_generation, row.label], [0, '1', 'scheduled'])
-  assert.deepEqual(await attemptsOf(job.jobId), [])
+  const [attempt] = await attemptsOf(job.jobId)
+  assert.deepEqual([attempt.outcome, attempt.claim_id, attempt.error], ['snoozed', job.claimId, null])
 })
 
-test('a release hands the attempt back and keeps the place in the line', async () => {
+test('a snooze or a release does not hide the last error', async () => {
+  const job = await claimed('last-error')
+  await settle(lane, worker, [{ ...job, verb: 'fail', error: new Error('no route'), delayMs: 0 }])
+  const [again] = await claimNext(lane, { queues: ['last-error'], kinds: ['mail'], worker })
+  await settle(lane, worker, [{ ...again!, verb: 'snooze', delayMs: 0 }])
+  assert.equal(((await show(db, job.jobId)).last_error as { message: string }).message, 'no route')
+})
+
+test('a cancelled job keeps the reason, whoever gave it first', async () => {
+  const reasonOf = async ({ jobId }: { jobId: JobId }) => {
+    const { status, reason } = await show(db, jobId)
+    return [status, reason]
+  }
+  const thrown = await claimed('reason')
+  await settle(lane, worker, [{ ...thrown, verb: 'cancel', error: new Error('order withdrawn') }])
+  assert.deepEqual(await reasonOf(thrown), ['cancelled', 'order withdrawn'])
+  const [attempt] = await attemptsOf(thrown.jobId)
+  assert.deepEqual([attempt.outcome, attempt.error.message], ['cancelled', 'order withdrawn'])
+
+  const running = await claimed('reason')
+  await cancel(lane, [running.jobId], { by: 'ada', reason: 'customer called' })
+  assert.deepEqual(await reasonOf(running), ['processing', 'customer called'])
+  await settle(lane, worker, [{ ...running, verb: 'release' }])
+  assert.deepEqual(await reasonOf(running), ['cancelled', 'customer called'])
+
+  const both = await claimed('reason')
+  await cancel(lane, [both.jobId], { reason: 'customer called' })
+  await settle(lane, worker, [{ ...both, verb: 'cancel', error: new Error('order withdrawn') }])
+  assert.deepEqual(await reasonOf(both), ['cancelled', 'order withdrawn'], 'the handler knows best')
+
+  const jobId = await enqueueOne(lane, { queue: 'reason' })
+  await cancel(lane, [jobId], { reason: 'customer called' })
+  assert.deepEqual(await reasonOf({ jobId }), ['cancelled', 'customer called'])
+  const hostile = await claimed('reason')
+  await settle(lane, worker, [{ ...hostile, verb: 'cancel', error: new Error(`a\0b${'x'.repeat(5_000)}`) }])
+  assert.equal((await show(db, hostile.jobId)).status, 'cancelled', 'a reason that cannot be stored is repaired')
+})
+
+test('a release returns the attempt and keeps the place in the line', async () => {
   const first = await claimed('release')
   const before = await db.pool.query('select available_at from leasehold.job where id = $1', [first.jobId])
   await enqueueOne(lane, { queue: 'release' })
@@ -203,7 +244,7 @@ test('of two outcomes of one claim in a batch the first counts and the second is
     { ...done, result: 1 },
     { ...done, result: 2 },
   ])
-  assert.deepEqual(answer, { refused: [{ jobId: done.jobId, generation: 1 }], busy: [] })
+  assert.deepEqual(answer, { refused: [leaseOf(done)], busy: [] })
   assert.equal((await show(db, done.jobId)).result, 1)
   const failed = await claimed('twice')
   const settled = await settle(lane, worker, [

@@ -3,15 +3,15 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../../src/queue/claim.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
-import type { ClaimedJob } from '../../src/queue/job.ts'
+import { type ClaimedJob, leaseOf } from '../../src/queue/job.ts'
 import { everySpot } from '../../src/queue/marks.ts'
 import { cancel, redrive } from '../../src/queue/operator.ts'
 import { complete, settle } from '../../src/queue/outcome.ts'
-import { freshDatabase } from '../support/database.ts'
+import { countingDatabase } from '../support/database.ts'
 import { claimNext, countByStatus, enqueueMany, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
 
-async function setUp(t: Parameters<typeof freshDatabase>[0]) {
-  const db = await freshDatabase(t)
+async function setUp(t: Parameters<typeof countingDatabase>[0]) {
+  const db = await countingDatabase(t)
   await db.clock.set('2030-01-01T00:00:00Z')
   return { db, lane: new Lane(db.pool) }
 }
@@ -23,11 +23,11 @@ function request(limit = 10, worker = newWorker()) {
 test('a dead worker’s jobs are claimable again after one sweep past their lease, and not before', async (t) => {
   const { db, lane } = await setUp(t)
   const id = await enqueueOne(lane)
-  await claimNext(lane)
+  const [job] = await claimNext(lane)
   await db.clock.advance('29 s')
   assert.deepEqual(await sweep(lane), { claims: 0, jobs: [] })
   await db.clock.advance('2 s')
-  assert.deepEqual(await sweep(lane), { claims: 1, jobs: [{ jobId: id, generation: 1, outcome: 'pending' }] })
+  assert.deepEqual(await sweep(lane), { claims: 1, jobs: [{ ...leaseOf(job!), outcome: 'pending' }] })
   const row = await show(db, id)
   assert.deepEqual(
     [row.status, row.attempts, row.crashes, row.lease_generation],
@@ -128,12 +128,12 @@ test('a job that died with its worker’s other jobs keeps its attempts, also wh
   const { db, lane } = await setUp(t)
   const early = await enqueueOne(lane, { maxAttempts: 1 })
   const worker = newWorker()
-  await claim(lane, request(1, worker), everySpot(['mail']))
+  const [job] = await claim(lane, request(1, worker), everySpot(['mail']))
   await db.clock.advance('5 s')
   await enqueueMany(lane, 10)
   await claim(lane, request(10, worker), everySpot(['mail']))
   await db.clock.advance('26 s')
-  assert.deepEqual((await sweep(lane)).jobs, [{ jobId: early, generation: 1, outcome: 'pending' }])
+  assert.deepEqual((await sweep(lane)).jobs, [{ ...leaseOf(job!), outcome: 'pending' }])
   assert.equal((await show(db, early)).attempts, 0, 'nobody is to blame')
   await db.clock.advance('5 s')
   assert.equal((await sweep(lane)).jobs.length, 10)

@@ -11,7 +11,10 @@ function withGate(statement: string): string {
   const gated = statement
     .replace(/^-- \S+/, '$&.gated')
     .replace('leasehold.claim(', 'leasehold.claim_gated(')
-    .replace(/\bfrom (unnest\(|expired e\b)/, `from (select pg_advisory_xact_lock_shared(${GATE})) as gate, $1`)
+    .replace(
+      /\bfrom (unnest\((?:queues|\()|expired e\b)/,
+      `from (select pg_advisory_xact_lock_shared(${GATE})) as gate, $1`,
+    )
   if (!/as gate|_gated\(/.test(gated)) throw new Error('the statement has no place for a gate')
   return gated
 }

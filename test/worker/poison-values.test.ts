@@ -97,7 +97,7 @@ test('names that look like SQL, hold quotes or emoji are names like any other', 
     const options = { metadata: { [`m ${name}`]: name }, partitionKey: name, idempotencyKey: name }
     const { jobId } = await lh.enqueue(kinds[index]!, name, options)
     await completed
-    assert.deepEqual(inputs.at(-1), [name, [name, name], { [`m ${name}`]: name }, name])
+    assert.deepEqual(inputs.at(-1), [name, { [`m ${name}`]: name }, name])
     const found = (await lh.get(jobId))!
     assert.deepEqual([found.kind, found.queue, found.idempotencyKey], [name, `q ${name}`, name])
     assert.equal((await lh.enqueue(kinds[index]!, name, { idempotencyKey: name })).outcome, 'existing')
