@@ -8,7 +8,7 @@
 import type { ClientBase, Pool } from 'pg'
 import { SchemaError } from '../core/errors.ts'
 import { type Queryable, quoteSchema, renderSchema } from './lane.ts'
-import { CREATE_LEDGER, IS_APPLIED, LOCK_LEDGER, PREPARE_TABLES, READ_LEVEL, RECORD } from './migrate.sql.ts'
+import { CREATE_LEDGER, IS_APPLIED, LOCK_LEDGER, PREPARE_TABLES, READ_LEVEL, RECORD, SCHEMA_EXISTS } from './migrate.sql.ts'
 import { MIGRATIONS } from './migrations.generated.ts'
 import { withTransaction } from './transaction.ts'
 
@@ -31,7 +31,9 @@ export async function migrate(db: Pool | ClientBase, options: MigrateOptions = {
   const quoted = quoteSchema(schema)
   const sql = (text: string) => renderSchema(text, quoted)
   if ((await readLevel(db, quoted)) === undefined) {
-    await createOnce(db, `create schema if not exists ${quoted}`)
+    // IF NOT EXISTS asks for the right to create schemas even when there is nothing to create.
+    const { rowCount } = await db.query(SCHEMA_EXISTS, [schema])
+    if (rowCount === 0) await createOnce(db, `create schema if not exists ${quoted}`)
     await createOnce(db, sql(CREATE_LEDGER))
   }
   const level = await readLevel(db, quoted)
