@@ -6,6 +6,8 @@ export interface Migration {
   readonly servesFrom: number
   /** Sent one by one. */
   readonly statements: readonly string[]
+  /** Each statement builds or drops an index, concurrently: src/db/index-migration.ts. */
+  readonly withoutTransaction?: true
 }
 
 export const MIGRATIONS: readonly Migration[] = [
