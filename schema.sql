@@ -381,6 +381,9 @@ declare
   needed boolean;
   dropped integer := 0;
 begin
+  if not "leasehold".is_owner() then
+    return null;
+  end if;
   foreach parent in array array['archive', 'job_attempt'] loop
     for partition in
       select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -567,6 +570,13 @@ CREATE OR REPLACE FUNCTION leasehold.input_hash(payload jsonb)
 RETURN sha256(convert_to((payload)::text, 'UTF8'::name))
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.is_owner()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT pg_has_role(CURRENT_USER, pg_class.relowner, 'USAGE'::text) AS pg_has_role FROM pg_class WHERE (pg_class.oid = ('leasehold.job'::regclass)::oid))
+;
+
 CREATE OR REPLACE FUNCTION leasehold.listen()
  RETURNS void
  LANGUAGE plpgsql
@@ -591,11 +601,16 @@ CREATE OR REPLACE FUNCTION leasehold.make_partitions(days_ahead integer)
  SET lock_timeout TO '50ms'
 AS $function$
 declare
+  owner name;
   parent text;
   day date;
   partition text;
   made integer := 0;
 begin
+  if not "leasehold".is_owner() then
+    return null;
+  end if;
+  select pg_get_userbyid(relowner) into owner from pg_class where oid = '"leasehold".job'::regclass;
   foreach parent in array array['archive', 'job_attempt'] loop
     for day in select d::date from generate_series(
       ("leasehold".clock() at time zone 'UTC')::date,
@@ -608,6 +623,10 @@ begin
         -- Attached rather than created in place: the parent's inserts go on meanwhile, but for those into the default
         -- partition, which is looked through for rows of that day.
         execute format('create table "leasehold".%I (like "leasehold".%I including defaults including constraints)', partition, parent);
+        -- Made by a superuser or by a member of the owner, it could not be dropped by the owner.
+        if owner <> current_user then
+          execute format('alter table "leasehold".%I owner to %I', partition, owner);
+        end if;
         execute format('alter table "leasehold".%I attach partition "leasehold".%I for values from (%L) to (%L)',
           parent, partition, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
         made := made + 1;
@@ -640,13 +659,16 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.reserve_pages()
- RETURNS void
+ RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   wide constant text := repeat('x', 1800);
 begin
+  if not "leasehold".is_owner() then
+    return null;
+  end if;
   -- Inserted and deleted in one transaction: nobody ever sees these rows. Each fills a good part of a page.
   if pg_relation_size('"leasehold".job') < 256 * 8192 then
     insert into "leasehold".job (id, available_at, created_at, partition_bucket, queue, kind, payload, blocked)
@@ -677,6 +699,7 @@ begin
     select -n, 0, 'epoch', 'epoch', '', to_jsonb(wide) from generate_series(1, 1024) n;
     delete from "leasehold".effect where job_id < 0;
   end if;
+  return true;
 end
 $function$
 ;

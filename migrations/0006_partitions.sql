@@ -5,6 +5,15 @@
 -- go to the default partition and are pruned there row by row. Both functions give up after a short wait for a lock and
 -- are called again: dropping a partition waits behind every reader, and meanwhile every insert would wait behind it.
 
+-- Whether this role may act as the owner of the tables. The functions that need to be owner do nothing and return null for
+-- any other role, so that a worker needs no such right; the owner calls them by maintain().
+create function leasehold.is_owner() returns boolean
+  language sql stable
+  return (
+    select pg_catalog.pg_has_role(current_user, relowner, 'USAGE') from pg_catalog.pg_class
+    where oid = 'leasehold.job'::pg_catalog.regclass
+  );
+
 create function leasehold.make_partitions(days_ahead integer) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -13,11 +22,16 @@ create function leasehold.make_partitions(days_ahead integer) returns integer
   set lock_timeout = '50ms'
 as $$
 declare
+  owner name;
   parent text;
   day date;
   partition text;
   made integer := 0;
 begin
+  if not leasehold.is_owner() then
+    return null;
+  end if;
+  select pg_get_userbyid(relowner) into owner from pg_class where oid = 'leasehold.job'::regclass;
   foreach parent in array array['archive', 'job_attempt'] loop
     for day in select d::date from generate_series(
       (leasehold.clock() at time zone 'UTC')::date,
@@ -30,6 +44,10 @@ begin
         -- Attached rather than created in place: the parent's inserts go on meanwhile, but for those into the default
         -- partition, which is looked through for rows of that day.
         execute format('create table leasehold.%I (like leasehold.%I including defaults including constraints)', partition, parent);
+        -- Made by a superuser or by a member of the owner, it could not be dropped by the owner.
+        if owner <> current_user then
+          execute format('alter table leasehold.%I owner to %I', partition, owner);
+        end if;
         execute format('alter table leasehold.%I attach partition leasehold.%I for values from (%L) to (%L)',
           parent, partition, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
         made := made + 1;
@@ -59,6 +77,9 @@ declare
   needed boolean;
   dropped integer := 0;
 begin
+  if not leasehold.is_owner() then
+    return null;
+  end if;
   foreach parent in array array['archive', 'job_attempt'] loop
     for partition in
       select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid

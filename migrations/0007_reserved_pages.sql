@@ -4,13 +4,16 @@
 -- prepared statement keeps that plan while a burst fills the table: each claim reads all of it, until the next analyze.
 -- So these tables never look small: they start with some pages and, with vacuum_truncate off, never give them back
 -- (decisions/0005). Called by every migrate(), since VACUUM FULL or a restore does shrink them.
-create function leasehold.reserve_pages() returns void
+create function leasehold.reserve_pages() returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $$
 declare
   wide constant text := repeat('x', 1800);
 begin
+  if not leasehold.is_owner() then
+    return null;
+  end if;
   -- Inserted and deleted in one transaction: nobody ever sees these rows. Each fills a good part of a page.
   if pg_relation_size('leasehold.job') < 256 * 8192 then
     insert into leasehold.job (id, available_at, created_at, partition_bucket, queue, kind, payload, blocked)
@@ -41,5 +44,6 @@ begin
     select -n, 0, 'epoch', 'epoch', '', to_jsonb(wide) from generate_series(1, 1024) n;
     delete from leasehold.effect where job_id < 0;
   end if;
+  return true;
 end
 $$;

@@ -50,6 +50,7 @@ export {
   type RedriveFilter,
 } from './leasehold.ts'
 export type { Enqueued } from './queue/enqueue.ts'
+export type { Maintained } from './queue/housekeeping.ts'
 export type { JobId, Status } from './queue/job.ts'
 export type { CancelOutcome } from './queue/operator.ts'
 export type { Arrows, Names, Phases, StatusTableOptions } from './transitions/definition.ts'

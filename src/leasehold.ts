@@ -18,6 +18,7 @@ import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } fr
 import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
+import { type Maintained, maintain } from './queue/housekeeping.ts'
 import type { JobId } from './queue/job.ts'
 import { type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
 import type { Handler } from './worker/handler.ts'
@@ -230,6 +231,11 @@ export class Leasehold {
   /** Guards writes of yours that depend on what was read before. It uses none of our tables. */
   guard(options?: WriteGuardOptions): WriteGuard {
     return new WriteGuard(this.#connection.pool, options)
+  }
+
+  /** Makes and drops daily partitions. For the owner of the tables, every day, if workers run as another role. */
+  maintain(): Promise<Maintained> {
+    return maintain(this.#connection.lane)
   }
 
   /** Ends the connections, unless the pool is yours. Stop workers first. */

@@ -153,3 +153,15 @@ select leasehold.make_partitions($1) as made`
 
 export const DROP_PARTITIONS = `-- partition.drop
 select leasehold.drop_partitions($1 * interval '1 ms') as dropped`
+
+// As many days as the kind that is kept longest needs, at most 90, and a week to spare.
+export const MAKE_PARTITIONS_AHEAD = `-- partition.make_ahead
+select leasehold.make_partitions(7 + least(90, greatest(7, ceil(
+  (select extract(epoch from max(keep)) from leasehold.kind) / 86400
+)))::integer) as count`
+
+export const DROP_PARTITIONS_PAST = `-- partition.drop_past
+select leasehold.drop_partitions((select keep_attempts from leasehold.settings)) as count`
+
+export const RESERVE_PAGES = `-- partition.reserve_pages
+select leasehold.reserve_pages() as reserved`

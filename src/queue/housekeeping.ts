@@ -1,14 +1,18 @@
 /** Duties that keep the tables in order. Each is one bounded statement, safe to run by several workers at once. */
 import { checkInteger, checkMilliseconds } from '../core/check.ts'
+import { SchemaError } from '../core/errors.ts'
 import type { Lane } from '../db/lane.ts'
 import {
   DROP_PARTITIONS,
+  DROP_PARTITIONS_PAST,
   EXPIRE,
   MAKE_PARTITIONS,
+  MAKE_PARTITIONS_AHEAD,
   PRUNE_DEAD_LETTERS,
   PRUNE_DEFAULT_ARCHIVE,
   PRUNE_DEFAULT_ATTEMPTS,
   PRUNE_KEYS,
+  RESERVE_PAGES,
   SWEEP,
 } from './housekeeping.sql.ts'
 import type { ClaimId, JobId, Lease } from './job.ts'
@@ -66,18 +70,59 @@ export async function pruneKeys(
   return { pruned: Number(row!.pruned), next: Number(row!.looked) < limit ? undefined : (row!.last as JobId) }
 }
 
-/** Makes the daily partitions of today and the days ahead that are missing. */
-export async function makePartitions(lane: Lane, daysAhead = 7): Promise<number> {
-  return Number((await lane.run<'made'>(MAKE_PARTITIONS, [checkInteger('daysAhead', daysAhead, 0, 366)]))[0]!.made)
+/**
+ * Makes the daily partitions of today and the days ahead that are missing, and returns how many. Undefined: this role does
+ * not own the tables, and nothing was done.
+ */
+export async function makePartitions(lane: Lane, daysAhead = 7): Promise<number | undefined> {
+  const [row] = await lane.run<'made'>(MAKE_PARTITIONS, [checkInteger('daysAhead', daysAhead, 0, 366)])
+  return row!.made === null ? undefined : Number(row!.made)
 }
 
-/** Forgets finished jobs past their time and attempts older than `attemptsMs`: whole days, and rows that fell into none. */
-export async function pruneHistory(lane: Lane, attemptsMs: number, limit = 10_000): Promise<number> {
-  const age = checkMilliseconds('attemptsMs', attemptsMs)
-  const dropped = Number((await lane.run<'dropped'>(DROP_PARTITIONS, [age]))[0]!.dropped)
-  const finished = await lane.run(PRUNE_DEFAULT_ARCHIVE, [checkLimit(limit)])
-  const attempts = await lane.run(PRUNE_DEFAULT_ATTEMPTS, [age, limit])
-  return dropped + finished.length + attempts.length
+/**
+ * Drops the oldest partition of finished jobs past their time, and the oldest of attempts older than `attemptsMs`. Call
+ * again until there are none. Undefined: this role does not own the tables, and nothing was done.
+ */
+export async function dropPartitions(lane: Lane, attemptsMs: number): Promise<number | undefined> {
+  const [row] = await lane.run<'dropped'>(DROP_PARTITIONS, [checkMilliseconds('attemptsMs', attemptsMs)])
+  return row!.dropped === null ? undefined : Number(row!.dropped)
+}
+
+/** Deletes finished jobs past their time from the default partition. */
+export async function pruneFinished(lane: Lane, limit = 10_000): Promise<number> {
+  return (await lane.run(PRUNE_DEFAULT_ARCHIVE, [checkLimit(limit)])).length
+}
+
+/** Deletes attempts older than `ageMs` from the default partition. */
+export async function pruneAttempts(lane: Lane, ageMs: number, limit = 10_000): Promise<number> {
+  return (await lane.run(PRUNE_DEFAULT_ATTEMPTS, [checkMilliseconds('ageMs', ageMs), checkLimit(limit)])).length
+}
+
+export interface Maintained {
+  /** Partitions. */
+  readonly made: number
+  readonly dropped: number
+}
+
+/**
+ * What only the owner of the tables can do: makes the partitions of the days ahead, drops those past their time, and
+ * reserves pages that a VACUUM FULL or a restore gave back. A partition that is locked at the moment is left to the next
+ * call. Throws SchemaError for another role.
+ */
+export async function maintain(lane: Lane): Promise<Maintained> {
+  const repeat = async (statement: string): Promise<number> => {
+    for (let sum = 0; ; ) {
+      const [row] = await lane.run<'count'>(statement, [])
+      if (row!.count === null)
+        throw new SchemaError(`Only the owner of schema "${lane.schema}" can maintain its tables.`)
+      if (row!.count === '0') return sum
+      sum += Number(row!.count)
+    }
+  }
+  const made = await repeat(MAKE_PARTITIONS_AHEAD)
+  const dropped = await repeat(DROP_PARTITIONS_PAST)
+  await lane.run(RESERVE_PAGES, [])
+  return { made, dropped }
 }
 
 function checkLimit(limit: number): number {

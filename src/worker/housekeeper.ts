@@ -3,11 +3,21 @@
  * interval (migrations/0006_duties.sql). All of it is true of every kind, known here or not, and safe to do twice.
  */
 import type { Lane } from '../db/lane.ts'
+import { isOutage } from '../db/outage.ts'
 import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
 import { suspectsWait } from '../queue/claim.ts'
 import { type Duty, takeDuties } from '../queue/duty.ts'
-import { expire, makePartitions, pruneDeadLetters, pruneHistory, pruneKeys, sweep } from '../queue/housekeeping.ts'
+import {
+  dropPartitions,
+  expire,
+  makePartitions,
+  pruneAttempts,
+  pruneDeadLetters,
+  pruneFinished,
+  pruneKeys,
+  sweep,
+} from '../queue/housekeeping.ts'
 import type { Events } from './events.ts'
 import { Loop } from './loop.ts'
 
@@ -41,7 +51,7 @@ export interface HousekeeperOptions {
 export class Housekeeper {
   readonly #options: HousekeeperOptions
   readonly #loop: Loop
-  readonly #everyMs: Record<Duty, number>
+  #everyMs: Partial<Record<Duty, number>>
   #keysFrom: Parameters<typeof pruneKeys>[1]
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #stopping = false
@@ -74,7 +84,7 @@ export class Housekeeper {
 
   async tick(): Promise<number> {
     const { lane, kinds, queues, onSuspects } = this.#options
-    const { taken, nextInMs } = await takeDuties(lane, this.#everyMs)
+    const { taken, nextInMs } = await takeDuties(lane, this.#everyMs as Record<Duty, number>)
     for (const duty of taken) {
       const { worksAgain, problem } = this.#options.events.about(`housekeeping (${duty})`)
       await this.#do(duty).then(worksAgain, problem)
@@ -87,34 +97,80 @@ export class Housekeeper {
   }
 
   async #do(duty: Duty): Promise<void> {
-    const { lane, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#options
-    const repeat = (more: () => Promise<boolean>, rounds = ROUNDS) => this.#repeat(more, rounds)
+    const { lane } = this.#options
     switch (duty) {
       case 'sweep':
         return this.#sweep()
       case 'expire':
-        return repeat(async () => (await expire(lane)).length === 1_000)
+        return this.#repeat(async () => (await expire(lane)).length === 1_000)
       case 'prune':
-        await repeat(async () => (await pruneDeadLetters(lane, keepDeadLettersMs)) === 1_000)
-        await repeat(async () => (await pruneHistory(lane, keepAttemptsMs)) > 0)
-        await repeat(async () => {
+        return this.#prune()
+      case 'partitions':
+        await this.#makePartitions()
+        return this.#dropPartitions()
+      case 'suspects': // Looked for by the tick itself.
+    }
+  }
+
+  /** Each step on its own: a table that refuses its own pruning does not keep the others from being pruned. */
+  async #prune(): Promise<void> {
+    const { lane, events, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#options
+    const repeat = (more: () => Promise<boolean>, rounds = ROUNDS) => this.#repeat(more, rounds)
+    const steps = {
+      'dead letters': () => repeat(async () => (await pruneDeadLetters(lane, keepDeadLettersMs)) === 1_000),
+      'old partitions': () => this.#dropPartitions(),
+      'finished jobs': () => repeat(async () => (await pruneFinished(lane, MANY)) >= MANY),
+      attempts: () => repeat(async () => (await pruneAttempts(lane, keepAttemptsMs, MANY)) >= MANY),
+      effects: () =>
+        repeat(async () => {
           this.#effectsFrom = (await pruneEffects(lane, keepEffectsMs, this.#effectsFrom, MANY)).next
           return this.#effectsFrom !== undefined
-        }, MANY_ROUNDS)
-        await repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS)
-        return repeat(async () => {
+        }, MANY_ROUNDS),
+      messages: () => repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS),
+      keys: () =>
+        repeat(async () => {
           this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
           return this.#keysFrom !== undefined
-        })
-      case 'partitions':
-        return this.#makePartitions()
-      case 'suspects': // Looked for by the tick itself.
+        }),
+    }
+    for (const [what, step] of Object.entries(steps)) {
+      const { worksAgain, problem } = events.about(`housekeeping (prune ${what})`)
+      await step().then(worksAgain, (error) => {
+        // The other steps would wait for the same server, and the sweep would wait for them.
+        if (isOutage(error)) throw error
+        problem(error)
+      })
     }
   }
 
   async #makePartitions(): Promise<void> {
     const { lane, keepFinishedMs } = this.#options
-    await makePartitions(lane, Math.ceil(keepFinishedMs / DAY_MS) + DAYS_TO_SPARE)
+    const made = await makePartitions(lane, Math.ceil(keepFinishedMs / DAY_MS) + DAYS_TO_SPARE)
+    if (made === undefined) this.#leavePartitionsToOwner()
+  }
+
+  #dropPartitions(): Promise<void> {
+    const { lane, keepAttemptsMs } = this.#options
+    return this.#repeat(async () => {
+      const dropped = await dropPartitions(lane, keepAttemptsMs)
+      if (dropped === undefined) this.#leavePartitionsToOwner()
+      return dropped !== undefined && dropped > 0
+    })
+  }
+
+  /** Said once. The duty is no longer taken here, so that a worker that runs as the owner gets it. */
+  #leavePartitionsToOwner(): void {
+    const { lane, events } = this.#options
+    if (this.#everyMs.partitions === undefined) return
+    const { partitions, ...others } = this.#everyMs
+    this.#everyMs = others
+    events.log({
+      level: 'warn',
+      message:
+        `partitions of schema "${lane.schema}" are left to its owner, since the role of this worker does not own the tables; ` +
+        'run leasehold.maintain() as the owner every day. Until then finished jobs past their retention stay, and new ' +
+        'ones go to the default partitions',
+    })
   }
 
   async #repeat(more: () => Promise<boolean>, rounds = ROUNDS): Promise<void> {

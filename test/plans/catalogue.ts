@@ -155,6 +155,9 @@ export const COLD = [
   housekeepingSql.PRUNE_DEFAULT_ATTEMPTS,
   housekeepingSql.MAKE_PARTITIONS,
   housekeepingSql.DROP_PARTITIONS,
+  housekeepingSql.MAKE_PARTITIONS_AHEAD,
+  housekeepingSql.DROP_PARTITIONS_PAST,
+  housekeepingSql.RESERVE_PAGES,
   ...Object.values(dutySql), // a table of four rows
   ...Object.values(wakeSql), // a row per queue
 ]

@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import { InvalidOptionError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
-import { expire, makePartitions, pruneDeadLetters, pruneHistory, pruneKeys } from '../../src/queue/housekeeping.ts'
+import { expire, makePartitions, pruneDeadLetters, pruneKeys } from '../../src/queue/housekeeping.ts'
 import { redrive } from '../../src/queue/operator.ts'
 import { complete, settle } from '../../src/queue/outcome.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { claimNext, countByStatus, enqueueOne, newWorker, session, show } from '../support/queue.ts'
+import { claimNext, countByStatus, enqueueOne, newWorker, pruneHistory, session, show } from '../support/queue.ts'
 
 const DAY_MS = 86_400_000
 const worker = newWorker()
@@ -150,7 +150,7 @@ test('partitions are made ahead once, by whoever comes first', async (t) => {
   assert.equal(await makePartitions(lane, 3), 0)
   const made = await Promise.all(Array.from({ length: 8 }, () => makePartitions(lane, 5)))
   assert.equal(
-    made.reduce((a, b) => a + b),
+    made.reduce((a, b) => a! + b!),
     4,
     'two more days of two tables',
   )
@@ -203,7 +203,7 @@ test('a clock that jumped beyond the partitions loses nothing', async (t) => {
   await finishOne(lane, 0)
   const stray = await db.pool.query('select from leasehold.archive_default')
   assert.equal(stray.rowCount, 1)
-  assert.ok((await makePartitions(lane, 2)) > 0, 'the days after it get partitions; its own stays in the default')
+  assert.ok((await makePartitions(lane, 2))! > 0, 'the days after it get partitions; its own stays in the default')
   await finishOne(lane, 0)
   await db.clock.advance('1 day')
   await finishOne(lane, 0)

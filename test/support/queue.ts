@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { Lane } from '../../src/db/lane.ts'
 import { claim, newClaimId } from '../../src/queue/claim.ts'
 import { enqueue, type NewJob } from '../../src/queue/enqueue.ts'
+import { dropPartitions, pruneAttempts, pruneFinished } from '../../src/queue/housekeeping.ts'
 import type { ClaimedJob, JobId, Worker } from '../../src/queue/job.ts'
 import { Marks } from '../../src/queue/marks.ts'
 import { type Completion, complete, type NotWritten } from '../../src/queue/outcome.ts'
@@ -36,6 +37,12 @@ export async function claimNext(lane: Lane, options: ClaimOptions = {}): Promise
   const { limit = 1, worker = newWorker(), queues = ['mail'], kinds = queues } = options
   const request = { claimId: newClaimId(), worker, kinds, limit, leaseMs: LEASE_MS }
   return claim(lane, request, new Marks(queues).next().spots)
+}
+
+/** One round of what forgets finished jobs and attempts: whole days, and rows in the default partitions. */
+export async function pruneHistory(lane: Lane, attemptsMs: number): Promise<number> {
+  const dropped = (await dropPartitions(lane, attemptsMs)) ?? 0
+  return dropped + (await pruneFinished(lane)) + (await pruneAttempts(lane, attemptsMs))
 }
 
 /** Completes, and sends again what was locked for a moment. */

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind } from '../../src/index.ts'
 import { DUTIES, takeDuties } from '../../src/queue/duty.ts'
-import { pruneHistory, pruneKeys } from '../../src/queue/housekeeping.ts'
+import { dropPartitions, pruneKeys } from '../../src/queue/housekeeping.ts'
 import { waitUntilBlocked } from '../support/database.ts'
 import { session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
@@ -200,7 +200,7 @@ test('a day is kept when a transaction that still needs it commits while the day
   await job!.complete(undefined, { tx })
   await db.clock.advance('2 min')
   await db.pool.query("alter function leasehold.drop_partitions(interval) set lock_timeout = '1 min'")
-  const dropped = pruneHistory(dropper.lane, 365 * 86_400_000)
+  const dropped = dropPartitions(dropper.lane, 365 * 86_400_000)
   await waitUntilBlocked(observer, dropper.pid)
   await tx.query('commit')
   assert.equal(await dropped, 0)
