@@ -38,17 +38,13 @@ export {
   messageSource,
 } from './effects/messages.ts'
 export type { Once, OnceOptions } from './effects/once.ts'
+export type { EnqueueOptions, ManyOptions } from './enqueue-options.ts'
 export { type GuardCounts, type GuardedWrite, WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 export type { Seen } from './guard/ids.ts'
 export type { Rollout } from './guard/rollout.ts'
 export type { JobSnapshot, ListOptions } from './inspect/jobs.ts'
-export {
-  type EnqueueOptions,
-  type Finished,
-  Leasehold,
-  type ManyOptions,
-  type RedriveFilter,
-} from './leasehold.ts'
+export type { Finished, WaitForOptions } from './inspect/wait-for.ts'
+export { Leasehold, type RedriveFilter } from './leasehold.ts'
 export type { Enqueued } from './queue/enqueue.ts'
 export type { JobId, Status } from './queue/job.ts'
 export type { CancelOutcome } from './queue/operator.ts'

@@ -1,13 +1,11 @@
 /** The public face: what producers, scripts and worker processes call. */
 
 import type { ClientBase } from 'pg'
-import { checkDate } from './core/check.ts'
-import { type Duration, durationMs } from './core/duration.ts'
-import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
+import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { checkOptions } from './core/options.ts'
 import { parseInput } from './core/schema.ts'
-import { monotonicMs, sleep } from './core/timer.ts'
+import { sleep } from './core/timer.ts'
 import { Connection, type ConnectionOptions } from './db/connection.ts'
 import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
@@ -15,8 +13,16 @@ import { checkTx } from './db/transaction.ts'
 import { assertLease } from './effects/lease.ts'
 import { type Effect, type EffectFinding, type EffectSettled, listEffects, settleEffect } from './effects/ledger.ts'
 import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } from './effects/messages.ts'
+import {
+  checkEnqueueOptions,
+  checkManyOptions,
+  type EnqueueOptions,
+  type ManyOptions,
+  toNewJob,
+} from './enqueue-options.ts'
 import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
+import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import type { JobId } from './queue/job.ts'
 import { type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
@@ -30,32 +36,6 @@ import { Worker } from './worker/worker.ts'
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 100
 
-export interface EnqueueOptions {
-  /** Your open transaction: the job exists exactly when it commits. Default: a transaction of its own. */
-  readonly tx?: Queryable
-  /**
-   * One job per queue and key, until the kind's keepKey after it has finished. A second enqueue answers `existing`, or
-   * `conflict` if its input is another: then nothing was enqueued, so look at the outcome.
-   */
-  readonly idempotencyKey?: string
-  /** What belongs together, such as `order:9182`. */
-  readonly partitionKey?: string
-  /** 0 first, 9 last. Default: the kind's. */
-  readonly priority?: number
-  /** Not before this long from now, by the database's clock. */
-  readonly delay?: Duration
-  /** Not before this moment. */
-  readonly at?: Date
-  /** Not started by then: a dead letter. */
-  readonly expiresAt?: Date
-  readonly metadata?: Readonly<Record<string, unknown>>
-}
-
-/** A job for enqueueMany. */
-export type ManyOptions<Input> = Omit<EnqueueOptions, 'tx'> & { readonly input: Input }
-
-const JOB_OPTIONS = ['idempotencyKey', 'partitionKey', 'priority', 'delay', 'at', 'expiresAt', 'metadata']
-
 export interface RedriveFilter {
   readonly kind: Kind
   /** Only dead letters with this reason, such as attempts_exhausted. */
@@ -63,9 +43,6 @@ export interface RedriveFilter {
   /** Oldest first. Default: 1,000, at most 10,000. */
   readonly limit?: number
 }
-
-/** How a job ended. */
-export type Finished = JobSnapshot & { readonly status: 'completed' | 'dead_letter' | 'cancelled' }
 
 export class Leasehold {
   readonly #connection: Connection
@@ -85,7 +62,7 @@ export class Leasehold {
     input: NoInfer<Input>,
     options: EnqueueOptions = {},
   ): Promise<Enqueued> {
-    checkOptions('enqueue', options, ['tx', ...JOB_OPTIONS])
+    checkEnqueueOptions(options)
     const { tx, ...job } = options
     return (await this.#enqueue(kind, [{ ...job, input }], tx))[0]!
   }
@@ -96,11 +73,7 @@ export class Leasehold {
     jobs: readonly ManyOptions<NoInfer<Input>>[],
     options: { readonly tx?: Queryable } = {},
   ): Promise<Enqueued[]> {
-    checkOptions('enqueueMany', options, ['tx'])
-    jobs.forEach((job, index) => {
-      // Most say nothing but their input; then there is nothing to check, and no name for it to be made.
-      if (!saysInputOnly(job)) checkOptions(`enqueueMany[${index}]`, job, ['input', ...JOB_OPTIONS])
-    })
+    checkManyOptions(jobs, options)
     return this.#enqueue(kind, jobs, options.tx)
   }
 
@@ -118,22 +91,8 @@ export class Leasehold {
    * Resolves when the job is completed, cancelled or a dead letter, and tells which. Throws TimedOutError after `timeout`
    * (default: 30s), JobNotFoundError when there is none.
    */
-  async waitFor(
-    jobId: string,
-    options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
-  ): Promise<Finished> {
-    checkOptions('waitFor', options, ['timeout', 'signal'])
-    const timeoutMs = durationMs('waitFor.timeout', options.timeout ?? '30s')
-    const until = monotonicMs() + timeoutMs
-    for (let waitMs = 10; ; waitMs = Math.min(waitMs * 1.5, 1_000)) {
-      const job = await this.get(jobId)
-      if (job === undefined) throw new JobNotFoundError(jobId)
-      if (isFinished(job)) return job
-      const leftMs = until - monotonicMs()
-      if (leftMs <= 0) throw new TimedOutError(`Waiting for job ${jobId}`, timeoutMs)
-      await sleep(Math.min(waitMs, leftMs), options.signal)
-      options.signal?.throwIfAborted()
-    }
+  waitFor(jobId: string, options?: WaitForOptions): Promise<Finished> {
+    return waitFor(this.#connection.lane, jobId as JobId, options)
   }
 
   /** A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or never was. */
@@ -252,34 +211,6 @@ export class Leasehold {
     const { lane } = this.#connection
     return enqueue(tx === undefined ? lane : lane.within(checkTx(tx)), newJobs)
   }
-}
-
-function saysInputOnly(job: object): boolean {
-  return job !== null && typeof job === 'object' && Object.keys(job).length === 1 && Object.hasOwn(job, 'input')
-}
-
-function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Input>): NewJob {
-  const { delay, at } = job
-  if (delay !== undefined && at !== undefined) throw new InvalidOptionError('at', 'there is a delay already')
-  if (at !== undefined) checkDate('at', at)
-  return {
-    kind: kind.name,
-    queue: kind.queue,
-    input: job.input,
-    priority: job.priority ?? kind.priority,
-    delayMs: delay === undefined ? undefined : durationMs('delay', delay),
-    availableAt: at,
-    maxAttempts: kind.maxAttempts,
-    partitionKey: job.partitionKey,
-    idempotencyKey: job.idempotencyKey,
-    keepKeyMs: kind.keepKeyMs,
-    expiresAt: job.expiresAt,
-    metadata: job.metadata,
-  }
-}
-
-function isFinished(job: JobSnapshot): job is Finished {
-  return job.status === 'completed' || job.status === 'dead_letter' || job.status === 'cancelled'
 }
 
 function isList(which: readonly string[] | RedriveFilter): which is readonly string[] {
