@@ -23,6 +23,7 @@ import {
 import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
+import { type Declaration, storeConfiguration } from './queue/configuration.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import type { JobId } from './queue/job.ts'
 import { type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
@@ -54,6 +55,14 @@ export class Leasehold {
   /** Brings the database to this version's schema. Safe to call at every start, by any number of processes. */
   async migrate(): Promise<void> {
     await migrate(this.#connection.pool, { schema: this.#connection.schema })
+  }
+
+  /**
+   * Stores kinds and queues, and this Leasehold's `retention`, for every process and for SQL. Call it after migrate() or in a
+   * deploy step, never in a worker that starts. What it does not name stays, and so do pauses. Safe to repeat.
+   */
+  configure(declarations: readonly Declaration[]): Promise<void> {
+    return storeConfiguration(this.#connection.lane, declarations, this.#connection.retention)
   }
 
   /** Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent. */

@@ -6,6 +6,7 @@ import type { Lane } from '../db/lane.ts'
 import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
 import { suspectsWait } from '../queue/claim.ts'
+import { readRetention } from '../queue/configuration.ts'
 import { type Duty, takeDuties } from '../queue/duty.ts'
 import { expire, makePartitions, pruneDeadLetters, pruneHistory, pruneKeys, sweep } from '../queue/housekeeping.ts'
 import type { Events } from './events.ts'
@@ -30,9 +31,6 @@ export interface HousekeeperOptions {
   readonly queues: readonly string[]
   readonly leaseMs: number
   readonly sweepEveryMs: number
-  readonly keepDeadLettersMs: number
-  readonly keepAttemptsMs: number
-  readonly keepEffectsMs: number
   /** The longest time that any kind known here is kept. */
   readonly keepFinishedMs: number
   onSuspects(): void
@@ -87,18 +85,19 @@ export class Housekeeper {
   }
 
   async #do(duty: Duty): Promise<void> {
-    const { lane, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#options
+    const { lane } = this.#options
     const repeat = (more: () => Promise<boolean>, rounds = ROUNDS) => this.#repeat(more, rounds)
     switch (duty) {
       case 'sweep':
         return this.#sweep()
       case 'expire':
         return repeat(async () => (await expire(lane)).length === 1_000)
-      case 'prune':
-        await repeat(async () => (await pruneDeadLetters(lane, keepDeadLettersMs)) === 1_000)
-        await repeat(async () => (await pruneHistory(lane, keepAttemptsMs)) > 0)
+      case 'prune': {
+        const keep = await readRetention(lane)
+        await repeat(async () => (await pruneDeadLetters(lane, keep.deadLetters)) === 1_000)
+        await repeat(async () => (await pruneHistory(lane, keep.attempts)) > 0)
         await repeat(async () => {
-          this.#effectsFrom = (await pruneEffects(lane, keepEffectsMs, this.#effectsFrom, MANY)).next
+          this.#effectsFrom = (await pruneEffects(lane, keep.effects, this.#effectsFrom, MANY)).next
           return this.#effectsFrom !== undefined
         }, MANY_ROUNDS)
         await repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS)
@@ -106,6 +105,7 @@ export class Housekeeper {
           this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
           return this.#keysFrom !== undefined
         })
+      }
       case 'partitions':
         return this.#makePartitions()
       case 'suspects': // Looked for by the tick itself.

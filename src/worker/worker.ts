@@ -10,15 +10,17 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Duration, durationMs } from '../core/duration.ts'
-import { SchemaError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
 import { stopOnSignals } from '../core/signals.ts'
-import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
+import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
+import { awaitSchema } from './await-schema.ts'
 import { Chores } from './chores.ts'
+import { compareConfiguration } from './compare-configuration.ts'
 import { Events, type WorkerEvents } from './events.ts'
 import { Fetcher } from './fetcher.ts'
 import { type Handler, handlersByKind } from './handler.ts'
@@ -34,9 +36,6 @@ const STATEMENT_DEADLINE_MS = 10_000
 const STOPPED_FOR_MS = 1_000
 /** What is left to record when no handler runs any more has this long; then a database that does not answer is left. */
 const LAST_WORDS_MS = 10_000
-
-/** Wrong password, not allowed, no such database: at the start, waiting will not help. */
-const NOT_FOR_US = ['28P01', '28000', '3D000']
 
 /** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
 export type Until = 'stopped' | 'empty' | 'once'
@@ -55,6 +54,8 @@ export class Worker {
   readonly #until: Until
   readonly #events: Events
   readonly #sessions: Session[] = []
+  /** Claims, housekeeping, and what this worker says of itself. */
+  readonly #claims: Lane
   readonly #slots: Slots
   readonly #runner: Runner
   readonly #fetcher: Fetcher
@@ -90,11 +91,11 @@ export class Worker {
       handlerLane: connection.lane,
       onFreed: () => this.#fetcher.slotsFreed(),
     })
-    const claims = this.#lane(STATEMENT_DEADLINE_MS)
-    this.#fetcher = this.#makeFetcher(claims)
-    this.#housekeeper = this.#makeHousekeeper(claims)
+    this.#claims = this.#lane(STATEMENT_DEADLINE_MS)
+    this.#fetcher = this.#makeFetcher(this.#claims)
+    this.#housekeeper = this.#makeHousekeeper(this.#claims)
     this.#chores = new Chores(this.#lane(STATEMENT_DEADLINE_MS), connection.pool, this.#events, this.#settings.chores)
-    if (until === 'stopped') this.#listener = this.#makeListener(claims)
+    if (until === 'stopped') this.#listener = this.#makeListener(this.#claims)
   }
 
   /** What was recorded so far. */
@@ -148,7 +149,7 @@ export class Worker {
       stop: (options) => this.stop(options),
     })
     try {
-      await this.#checkSchema()
+      await this.#awaitSchema()
       if (!this.#isStopping) await this.#start()
       await ended
     } finally {
@@ -158,27 +159,25 @@ export class Worker {
     }
   }
 
-  /** A database that cannot be reached yet is waited for, unless a caller waits for us; one that was not migrated is not. */
-  async #checkSchema(): Promise<void> {
+  /** A database that cannot be reached yet is waited for, unless a caller waits for us. */
+  async #awaitSchema(): Promise<void> {
     const stopAsked = new Promise<void>((resolve) => {
       this.#onStop = resolve
     })
-    const { problem, worksAgain } = this.#events.about('connecting')
-    while (!this.#isStopping) {
-      try {
-        await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS, stopAsked)])
-        return this.#isStopping ? undefined : worksAgain()
-      } catch (error) {
-        const wontHelp = error instanceof SchemaError || NOT_FOR_US.includes(String((error as { code?: unknown }).code))
-        if (wontHelp || this.#until !== 'stopped') throw error
-        problem(error)
-        await Promise.race([stopAsked, sleep(1_000 * (0.5 + Math.random()))])
-      }
-    }
+    await awaitSchema(this.#connection, {
+      deadlineMs: STATEMENT_DEADLINE_MS,
+      waits: this.#until === 'stopped',
+      stopAsked,
+      isStopping: () => this.#isStopping,
+      events: this.#events.about('connecting'),
+    })
   }
 
   async #start(): Promise<void> {
     this.#runner.start()
+    await compareConfiguration(this.#claims, this.#kinds, this.#connection.retention, (entry) =>
+      this.#events.log(entry),
+    )
     await this.#housekeeper.prepare().catch((error) => this.#events.problem('making partitions', error))
     if (this.#until === 'stopped') this.#housekeeper.start()
     else await this.#housekeeper.tick().catch((error) => this.#events.problem('housekeeping', error))
@@ -240,17 +239,14 @@ export class Worker {
   }
 
   #makeHousekeeper(lane: Lane): Housekeeper {
-    const { leaseMs, sweepMs, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#settings
+    const { leaseMs, sweepMs } = this.#settings
     return new Housekeeper({
       lane,
       events: this.#events,
       ...this.#names(),
       leaseMs,
       sweepEveryMs: sweepMs,
-      keepDeadLettersMs,
-      keepAttemptsMs,
-      keepEffectsMs,
-      keepFinishedMs: Math.max(...[...this.#handlers.values()].map(({ kind }) => kind.keepMs || 0)),
+      keepFinishedMs: Math.max(...this.#kinds.map(({ keepMs }) => keepMs || 0)),
       onSuspects: () => this.#fetcher.suspectsWait(),
     })
   }
@@ -283,8 +279,12 @@ export class Worker {
     this.#events.log({ level: 'info', message: `worker ${this.identity.label} ${message}` })
   }
 
+  get #kinds(): Kind[] {
+    return [...this.#handlers.values()].map(({ kind }) => kind)
+  }
+
   #names(): { kinds: string[]; queues: string[] } {
-    const kinds = [...this.#handlers.values()].map(({ kind }) => kind)
+    const kinds = this.#kinds
     return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
   }
 
