@@ -26,7 +26,8 @@ import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.
 import { type Declaration, storeConfiguration } from './queue/configuration.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import type { JobId } from './queue/job.ts'
-import { type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
+import { type ByOption, type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
+import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './queue/pause.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
 import { type ClaimOptions, claimByHand, type ManualJob } from './worker/manual.ts'
@@ -111,6 +112,19 @@ export class Leasehold {
       if (answer!.outcome !== 'busy' || tries === BUSY_AT_MOST) return answer!.outcome
       await sleep(BUSY_AGAIN_MS)
     }
+  }
+
+  /**
+   * No job of this queue or kind starts from now on, in any process. Jobs that a worker has claimed and not started are
+   * released, with no attempt spent: at once by a worker that listens, within 5 s by others. What runs goes on.
+   */
+  pause(target: PauseTarget, options?: ByOption): Promise<PauseOutcome> {
+    return pause(this.#connection.lane, target, options)
+  }
+
+  /** Jobs of this queue or kind start again. Workers that listen are woken. */
+  resume(target: PauseTarget, options?: ByOption): Promise<ResumeOutcome> {
+    return resume(this.#connection.lane, target, options)
   }
 
   /** Dead letters become jobs again, with fresh attempts. Answers with those that did. */

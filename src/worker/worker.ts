@@ -18,6 +18,7 @@ import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
+import { pausedBy } from '../queue/pause.ts'
 import { awaitSchema } from './await-schema.ts'
 import { Chores } from './chores.ts'
 import { compareConfiguration } from './compare-configuration.ts'
@@ -264,6 +265,7 @@ export class Worker {
         if (queues.includes(queue)) this.#fetcher.wake()
       },
       onCancel: () => this.#runner.leases.lookForCancel(),
+      onPause: (message) => this.#runner.pause(pausedBy(message)),
       onHears: (hears) => this.#hears(hears),
       events: this.#events.about('listening'),
     })

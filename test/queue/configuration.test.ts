@@ -102,6 +102,17 @@ test('a queue that another deploy is declaring at the same time keeps those opti
   ])
 })
 
+test('configure never touches a pause', async (t) => {
+  const { lh, db } = await scene(t)
+  await lh.pause({ queue: 'mail' }, { by: 'ada' })
+  await lh.pause({ kind: 'receipt' }, { by: 'bob' })
+  await lh.configure([queue('mail', { ordered: true }), kind('receipt', { queue: 'mail', priority: 1 })])
+  const [[mail], [receipt]] = [await rowsOf(db, 'queue'), await rowsOf(db, 'kind')]
+  assert.deepEqual([mail!.ordered, mail!.paused_by], [true, 'ada'])
+  assert.deepEqual([receipt!.priority, receipt!.paused_by], [1, 'bob'])
+  assert.ok(mail!.paused_at instanceof Date && receipt!.paused_at instanceof Date)
+})
+
 for (const [what, declare, table] of [
   ['queues', (name: string) => queue(name, { ordered: true }), 'queue'],
   // Of different queues, or the row of the queue would make one deploy wait for the other.

@@ -29,6 +29,13 @@ test('a worker logs nothing about kinds that are configured as it declares them'
   assert.deepEqual(warnings(setting), [])
 })
 
+test('a worker logs nothing about kinds that were never configured, paused ones included', async (t) => {
+  const setting = await scene(t)
+  await setting.lh.pause({ kind: receipt })
+  await setting.lh.drain(handlers)
+  assert.deepEqual(warnings(setting), [])
+})
+
 test('a worker logs a warning per retention that is stored otherwise', async (t) => {
   const setting = await scene(t, { retention: { deadLetters: '90d', attempts: '7d', workers: '10d' } })
   await setting.lh.drain(handlers)
