@@ -21,6 +21,7 @@ import {
   toNewJob,
 } from './enqueue-options.ts'
 import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
+import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
 import { type Declaration, storeConfiguration } from './queue/configuration.ts'
@@ -138,7 +139,15 @@ export class Leasehold {
     return redrive(lane, await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name }))
   }
 
-  /** What was begun and done for this job, in that order. Kept while the job can run, and `keepEffects` after. */
+  /**
+   * The attempts of a job that have ended, oldest first: kept for the retention of `attempts`, and the successful one as long
+   * as the job.
+   */
+  attempts(jobId: string): Promise<Attempt[]> {
+    return listAttempts(this.#connection.lane, jobId as JobId)
+  }
+
+  /** What was begun and done for this job, in that order. Kept while the job can run, and for the retention of `effects` after. */
   effects(jobId: string): Promise<Effect[]> {
     return listEffects(this.#connection.lane, jobId as JobId)
   }
