@@ -31,7 +31,7 @@ import { type ByOption, type CancelOutcome, cancel, findDeadLetters, redrive } f
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './queue/pause.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
-import { type ClaimOptions, claimByHand, type ManualJob } from './worker/manual.ts'
+import { type ClaimOptions, type ManualJob, ManualWorker } from './worker/manual.ts'
 import type { WorkerOptions } from './worker/options.ts'
 import type { Tally } from './worker/tell-outcome.ts'
 import { Worker } from './worker/worker.ts'
@@ -49,6 +49,8 @@ export interface RedriveFilter {
 
 export class Leasehold {
   readonly #connection: Connection
+  /** Undefined until the first claim by hand. */
+  #byHand: ManualWorker | undefined
 
   constructor(options: ConnectionOptions) {
     this.#connection = new Connection(options)
@@ -215,7 +217,8 @@ export class Leasehold {
     if (list.length === 0 || list.some((kind) => typeof kind?.name !== 'string')) {
       throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
     }
-    return claimByHand(this.#connection.lane, list, options) as Promise<ManualJob<Output>[]>
+    this.#byHand ??= new ManualWorker(this.#connection)
+    return this.#byHand.claim(list, options) as Promise<ManualJob<Output>[]>
   }
 
   /** Guards writes of yours that depend on what was read before. It uses none of our tables. */
@@ -224,8 +227,9 @@ export class Leasehold {
   }
 
   /** Ends the connections, unless the pool is yours. Stop workers first. */
-  close(): Promise<void> {
-    return this.#connection.close()
+  async close(): Promise<void> {
+    await this.#byHand?.stop()
+    await this.#connection.close()
   }
 
   async #enqueue<Input>(

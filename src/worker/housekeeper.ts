@@ -9,6 +9,7 @@ import { suspectsWait } from '../queue/claim.ts'
 import { readRetention } from '../queue/configuration.ts'
 import { type Duty, takeDuties } from '../queue/duty.ts'
 import { expire, makePartitions, pruneDeadLetters, pruneHistory, pruneKeys, sweep } from '../queue/housekeeping.ts'
+import { pruneActions, pruneWorkers } from '../queue/registry.ts'
 import type { Events } from './events.ts'
 import { Loop } from './loop.ts'
 
@@ -101,6 +102,8 @@ export class Housekeeper {
           return this.#effectsFrom !== undefined
         }, MANY_ROUNDS)
         await repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS)
+        await repeat(async () => (await pruneWorkers(lane, keep.workers)) === 1_000)
+        await repeat(async () => (await pruneActions(lane, keep.workers)) === 1_000)
         return repeat(async () => {
           this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
           return this.#keysFrom !== undefined

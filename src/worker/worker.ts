@@ -18,7 +18,6 @@ import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
-import { pausedBy } from '../queue/pause.ts'
 import { awaitSchema } from './await-schema.ts'
 import { Chores } from './chores.ts'
 import { compareConfiguration } from './compare-configuration.ts'
@@ -26,8 +25,11 @@ import { Events, type WorkerEvents } from './events.ts'
 import { Fetcher } from './fetcher.ts'
 import { type Handler, handlersByKind } from './handler.ts'
 import { Housekeeper } from './housekeeper.ts'
-import { Listener } from './listener.ts'
+import { listenFor } from './listen-for.ts'
+import type { Listener } from './listener.ts'
+import { Loop } from './loop.ts'
 import { type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
+import { Registration } from './registration.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
 import type { Tally } from './tell-outcome.ts'
@@ -37,6 +39,8 @@ const STATEMENT_DEADLINE_MS = 10_000
 const STOPPED_FOR_MS = 1_000
 /** What is left to record when no handler runs any more has this long; then a database that does not answer is left. */
 const LAST_WORDS_MS = 10_000
+/** That it has stopped is worth less: nothing waits for it. */
+const GOODBYE_MS = 2_000
 
 /** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
 export type Until = 'stopped' | 'empty' | 'once'
@@ -57,6 +61,8 @@ export class Worker {
   readonly #sessions: Session[] = []
   /** Claims, housekeeping, and what this worker says of itself. */
   readonly #claims: Lane
+  readonly #registration: Registration
+  readonly #registering: Loop
   readonly #slots: Slots
   readonly #runner: Runner
   readonly #fetcher: Fetcher
@@ -65,7 +71,6 @@ export class Worker {
   readonly #listener: Listener | undefined
   readonly #hurry = new AbortController()
   #lookedForSuspects = false
-  #isTold: boolean | undefined
   #running: Promise<void> | undefined
   #stopped: Promise<void> | undefined
   #isStopping = false
@@ -93,10 +98,12 @@ export class Worker {
       onFreed: () => this.#fetcher.slotsFreed(),
     })
     this.#claims = this.#lane(STATEMENT_DEADLINE_MS)
+    this.#registration = new Registration(this.#claims, this.identity)
+    this.#registering = new Loop(() => this.#register(), this.#events.about('registering'))
     this.#fetcher = this.#makeFetcher(this.#claims)
     this.#housekeeper = this.#makeHousekeeper(this.#claims)
     this.#chores = new Chores(this.#lane(STATEMENT_DEADLINE_MS), connection.pool, this.#events, this.#settings.chores)
-    if (until === 'stopped') this.#listener = this.#makeListener(this.#claims)
+    if (until === 'stopped') this.#listener = this.#makeListener()
   }
 
   /** What was recorded so far. */
@@ -183,8 +190,14 @@ export class Worker {
     if (this.#until === 'stopped') this.#housekeeper.start()
     else await this.#housekeeper.tick().catch((error) => this.#events.problem('housekeeping', error))
     if (this.#until === 'stopped') this.#chores.start()
+    this.#registering.start()
     this.#fetcher.start()
     this.#listener?.start()
+  }
+
+  /** Answers when it is to be done again. */
+  #register(): Promise<number> {
+    return this.#registration.renew(this.#kinds)
   }
 
   async #stop(graceMs: number): Promise<void> {
@@ -192,7 +205,7 @@ export class Worker {
     const who = `worker ${this.identity.label} is `
     this.#events.stopping(this.#slots.running, graceMs, signals.length > 0, who)
     this.#runner.close()
-    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener]
+    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener, this.#registering]
     const nothingNew = Promise.all(parts.map((part) => part?.stop()))
     await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
     this.#runner.abortAll()
@@ -206,6 +219,9 @@ export class Worker {
     this.#runner.releaseAll()
     await nothingNew
     await this.#runner.stop(giveUp.signal)
+    // If this fails, the registry shows when the worker was last seen.
+    lastWords.setEarlier(monotonicMs() + GOODBYE_MS)
+    await this.#registration.stopped().catch(() => {})
     lastWords.set(Number.POSITIVE_INFINITY)
     this.#end()
   }
@@ -229,6 +245,7 @@ export class Worker {
       slots: this.#slots,
       leases: this.#runner.leases,
       once: this.#until === 'once',
+      register: () => this.#register(),
       takesMore: () => this.#runner.takesMore,
       onClaimed: (claimId, sentAt, jobs) => {
         this.#lookedForSuspects = this.#until === 'once'
@@ -252,33 +269,17 @@ export class Worker {
     })
   }
 
-  #makeListener(over: Lane): Listener | undefined {
-    const { listen: connection, prepare } = this.#connection
-    if (connection === undefined) return undefined
-    const { queues } = this.#names()
-    return new Listener({
-      connection,
+  #makeListener(): Listener | undefined {
+    return listenFor(this.#connection, {
       deadlineMs: STATEMENT_DEADLINE_MS,
-      over,
-      prepare,
-      onWork: (queue) => {
-        if (queues.includes(queue)) this.#fetcher.wake()
-      },
-      onCancel: () => this.#runner.leases.lookForCancel(),
-      onPause: (message) => this.#runner.pause(pausedBy(message)),
-      onHears: (hears) => this.#hears(hears),
-      events: this.#events.about('listening'),
+      over: this.#claims,
+      label: this.identity.label,
+      queues: this.#names().queues,
+      fetcher: this.#fetcher,
+      runner: this.#runner,
+      events: this.#events,
+      isStopping: () => this.#isStopping,
     })
-  }
-
-  #hears(hears: boolean): void {
-    if (hears === this.#isTold || this.#isStopping) return
-    this.#isTold = hears
-    // What was enqueued before we listened told nobody.
-    if (hears) this.#fetcher.wake()
-    this.#events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
-    const message = hears ? 'is told of new work' : 'is not told of new work, and polls'
-    this.#events.log({ level: 'info', message: `worker ${this.identity.label} ${message}` })
   }
 
   get #kinds(): Kind[] {
