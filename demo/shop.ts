@@ -11,11 +11,11 @@ import { BROKEN_ORDER, PAY_EVERY_MS } from './scale.ts'
 const TABLES = `
 create table orders (id integer primary key, email text not null, paid_at timestamptz not null);
 create table receipt (
-  order_id integer not null, generation integer not null, worker text not null, sent_at timestamptz default now());
+  order_id integer not null, generation bigint not null, worker text not null, sent_at timestamptz default now());
 
 -- What was done to the workers, and what came of it. Only the verdict reads these.
-create table incident (order_id integer not null, generation integer not null, what text not null);
-create table refusal (order_id integer not null, generation integer not null, worker text not null);
+create table incident (order_id integer not null, generation bigint not null, what text not null);
+create table refusal (order_id integer not null, generation bigint not null, worker text not null);
 create table enqueued_again (order_id integer not null, answer text not null);`
 
 export interface Counts {

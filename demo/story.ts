@@ -69,8 +69,9 @@ async function paused({ shop, screen, mode, signal }: Stage, worker: WorkerProce
   const late = claims.find(({ orderId }) => orderId === sent[0]!.orderId)!
   if (mode === 'fenced') {
     screen.say(
-      `… ${refused} of ${claims.length} refused: order ${late.orderId} is at generation ${sent[0]!.generation}, it came ` +
-        `with ${late.generation}. Its transaction was rolled back, and the receipt with it.`,
+      `… ${refused} of ${claims.length} refused: order ${late.orderId} was claimed again ` +
+        `${(sent[0]!.generation - late.generation) / 1000} s later, so its claim is stale. ` +
+        'Its transaction was rolled back, and the receipt with it.',
       'green',
     )
   } else {

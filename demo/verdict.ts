@@ -67,7 +67,7 @@ export async function findings(pool: pg.Pool): Promise<Finding[]> {
 
 /** For whoever wants to see for themselves: every order that does not have exactly one receipt. */
 export const SEE_FOR_YOURSELF = `\
-select o.id, j.status, j.reason, j.lease_generation, count(r.order_id)
+select o.id, j.status, j.reason, j.attempts, count(r.order_id)
 from orders o
 join leasehold.jobs j on j.idempotency_key = 'receipt-' || o.id
 left join receipt r on r.order_id = o.id

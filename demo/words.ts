@@ -23,7 +23,7 @@ export async function showVerdict(screen: Screen, pool: pg.Pool, mode: Mode): Pr
   screen.print(screen.paint('  See for yourself: every order that does not have exactly one receipt', 'bold'))
   for (const line of SEE_FOR_YOURSELF.split('\n')) screen.print(`    ${screen.paint(line, 'cyan')}`)
   screen.print('')
-  const columns = ['order', 'status', 'reason', 'generation', 'receipts']
+  const columns = ['order', 'status', 'reason', 'attempts', 'receipts']
   for (const row of [columns, ...rows]) screen.print(`    ${tabulated(row)}`)
   screen.print('')
   return right

@@ -11,7 +11,7 @@ let disk = 'full'
 for (;;) {
   const [job] = await leasehold.claim(exportReport, { limit: 1, lease: '30s' })
   if (job === undefined) break
-  const name = `${job.input.month}, attempt ${job.attempt}, generation ${job.generation}`
+  const name = `${job.input.month}, attempt ${job.attempt}`
   try {
     await job.progress({ pages: 12 })
     await job.renew() // It takes longer than thought: 30 s from now.
@@ -19,7 +19,7 @@ for (;;) {
     await job.complete({ pages: 24 })
     console.log(`${name}: completed`)
   } catch (error) {
-    if (error instanceof LeaseLostError) throw error // Somebody else has the job: there is nothing to record.
+    if (error instanceof LeaseLostError) throw error // Another worker has the job: there is nothing to record.
     console.log(`${name}: ${await job.fail(error)}`)
     disk = 'empty'
   }

@@ -67,14 +67,17 @@ begin
           <= leasehold.clock() - case parent when 'archive' then interval '0' else keep_attempts end
       order by c.relname
     loop
-      if parent = 'archive' then
-        execute format('select exists (
-          select from leasehold.%I a join leasehold.idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
-          where a.idempotency_key is not null and k.job_id = a.id and a.finished_at > leasehold.clock() - k.keep_for)', partition)
-        into needed;
-        continue when needed;
-      end if;
       begin
+        -- Before the look: a transaction that has written to this day has ended now, and no other can begin to. Readers
+        -- go on.
+        execute format('lock table leasehold.%I in share row exclusive mode', partition);
+        if parent = 'archive' then
+          execute format('select exists (
+            select from leasehold.%I a join leasehold.idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
+            where a.idempotency_key is not null and k.job_id = a.id and a.finished_at > leasehold.clock() - k.keep_for)', partition)
+          into needed;
+          continue when needed;
+        end if;
         execute format('drop table leasehold.%I', partition);
         dropped := dropped + 1;
       exception

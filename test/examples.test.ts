@@ -96,14 +96,14 @@ test('serverless.ts: a batch an invocation, until nothing is left', async (t) =>
   ])
 })
 
-test('manual.ts: a failed attempt comes back under the next generation, and a claim has one outcome', async (t) => {
+test('manual.ts: a failed attempt is tried again, and a claim has one outcome', async (t) => {
   assert.deepEqual(await linesOf(t, 'manual.ts'), [
-    'May, attempt 1, generation 1: pending',
-    'May, attempt 1, generation 1, once more: LEASE_LOST',
-    'June, attempt 1, generation 1: completed',
-    'June, attempt 1, generation 1, once more: LEASE_LOST',
-    'May, attempt 2, generation 2: completed',
-    'May, attempt 2, generation 2, once more: LEASE_LOST',
+    'May, attempt 1: pending',
+    'May, attempt 1, once more: LEASE_LOST',
+    'June, attempt 1: completed',
+    'June, attempt 1, once more: LEASE_LOST',
+    'May, attempt 2: completed',
+    'May, attempt 2, once more: LEASE_LOST',
     "{ month: 'June' } completed after 1",
     "{ month: 'May' } completed after 2",
   ])

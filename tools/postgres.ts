@@ -30,6 +30,8 @@ export interface PostgresOptions {
   settings?: Record<string, string>
   /** Where its directory is made. Default: where temporary ones are. */
   within?: string
+  /** Fills the data directory in place of initdb, for a copy of another server. */
+  fill?(dataDirectory: string): Promise<void>
 }
 
 export interface PostgresServer {
@@ -43,6 +45,7 @@ export interface PostgresServer {
   dataDirectory: string
   recentLog(): string
   restart(mode: 'fast' | 'immediate'): Promise<void> // Same data and port; immediate is a crash. Not on Windows.
+  crash(): Promise<void> // The server stays down. Resolves when its last process is gone. Not on Windows.
   stop(): Promise<void>
 }
 
@@ -59,6 +62,7 @@ export async function startPostgres({
   version = 18,
   settings = {},
   within = tmpdir(),
+  fill,
 }: PostgresOptions = {}): Promise<PostgresServer> {
   const installed = version === 18 ? installedPackage() : await fetchedPackage(FETCHED[version])
   const home = await openHome(within)
@@ -71,22 +75,27 @@ export async function startPostgres({
     // No locale of the machine is used, so that order and messages are the same everywhere.
     const locale = ['--locale=C', ...(version < 17 ? [] : ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'])]
     const initdb = ['-D', dataDirectory, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', ...locale, '--no-sync']
-    await success(home.run(join(bin, 'initdb'), initdb, SERVER_USER))
+    await (fill?.(dataDirectory) ?? success(home.run(join(bin, 'initdb'), initdb, SERVER_USER)))
     const start = (more = {}) => startOnFreePort(home, join(bin, 'postgres'), dataDirectory, { ...settings, ...more })
     let { server, port } = await start()
     const postmaster = () => Number.parseInt(fs.readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8'), 10)
     home.letProcessEnd()
     const pids = { postmaster: postmaster(), supervisor: server.child.pid, cleaner: home.cleanerPid }
-    const restart = async (mode: 'fast' | 'immediate') => {
+    const shutDown = async (mode: 'fast' | 'immediate') => {
+      hold(true, server)
       process.kill(pids.postmaster, mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
       await server.ended
+    }
+    const restart = async (mode: 'fast' | 'immediate') => {
+      await shutDown(mode)
       server = (await start({ port: String(port) })).server
       home.letProcessEnd()
       Object.assign(pids, { postmaster: postmaster(), supervisor: server.child.pid })
     }
     const url = `postgres://postgres@127.0.0.1:${port}/postgres`
     const recentLog = () => server.recentLog()
-    return { url, port, pids, directory: home.directory, dataDirectory, recentLog, restart, stop: home.close }
+    const crash = () => shutDown('immediate')
+    return { url, port, pids, directory: home.directory, dataDirectory, recentLog, restart, crash, stop: home.close }
   } catch (error) {
     await home.close()
     throw error
@@ -109,7 +118,7 @@ async function startOnFreePort(home: Home, postgres: string, dataDirectory: stri
 function becomesReady(server: Program): Promise<boolean> {
   return new Promise((resolve) => {
     server.child.stderr?.on('data', () => {
-      if (server.recentLog().includes('ready to accept connections')) resolve(true)
+      if (/ready to accept (read-only )?connections/.test(server.recentLog())) resolve(true)
     })
     server.ended.then(() => resolve(false))
   })

@@ -13,7 +13,10 @@ import { memoryDirectory } from './memory-directory.ts'
 import { type PostgresVersion, startPostgres } from './postgres.ts'
 
 const USAGE = `Usage: tsx tools/test.ts [--pg <14|15|16|17|18>] [part of a path …]
-  --pg   the PostgreSQL version to start; 18 unless given. Not with DATABASE_URL, which names a server that runs.`
+  --pg   the PostgreSQL version to start; 18 unless given. Not with DATABASE_URL, which names a server that runs.
+Without a path: all but the tests that need a broker, which \`npm run test:sqs\` runs.`
+/** They need more than PostgreSQL. */
+const APART = /^test\/(sqs\/|chaos\/|demo-sqs\.)/
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const VERSIONS: Record<string, PostgresVersion> = { 14: 14, 15: 15, 16: 16, 17: 17, 18: 18 }
 
@@ -41,7 +44,8 @@ function readArguments(): { version: PostgresVersion | undefined; files: string[
     .map((path) => `test/${path.replaceAll('\\', '/')}`)
     .filter((path) => path.endsWith('.test.ts'))
     .sort()
-  const files = all.filter((path) => positionals.length === 0 || positionals.some((part) => path.includes(part)))
+  const isMeant = (path: string) => positionals.some((part) => path.includes(part))
+  const files = all.filter((path) => (positionals.length === 0 ? !APART.test(path) : isMeant(path)))
   if (files.length === 0) throw new UsageError(`None of the ${all.length} test files matches: ${positionals.join(' ')}`)
   return { version, files }
 }

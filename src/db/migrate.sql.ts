@@ -1,3 +1,5 @@
+export const SCHEMA_EXISTS = 'select from pg_namespace where nspname = $1'
+
 export const CREATE_LEDGER = `create table if not exists leasehold.migration (
   version     integer not null,
   name        text not null,

@@ -175,7 +175,9 @@ export class ManualJob<Output = unknown> {
   /** After a lost reply a refusal may mean that it was done the first time (decisions/0009). */
   async #recordedBefore(tried: string): Promise<Recorded | 'pending'> {
     const [answer] = this.#uncertain ? await recorded(this.#lane, [this.#lease]) : []
-    if (answer === RECORDED_AS[tried] || answer === 'unknown') return answer!
+    if (answer === RECORDED_AS[tried]) return answer!
+    // A completed job that is not kept leaves no trace. Any other job without one is gone, lost in a failover.
+    if (answer === 'unknown' && tried === 'complete' && this.#kind.keepMs === false) return answer
     if (tried === 'fail' && answer === 'dead_letter') return 'dead_letter'
     throw new LeaseLostError(this.#lease)
   }

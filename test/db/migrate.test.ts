@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { SchemaError } from '../../src/core/errors.ts'
 import { Lane, quoteSchema } from '../../src/db/lane.ts'
@@ -11,6 +11,8 @@ import { DUMP, dumpSchema } from '../../tools/dump-schema.ts'
 import { GENERATED, generateMigrations } from '../../tools/embed-migrations.ts'
 import { freshDatabase, suiteDatabase, type TestDatabase } from '../support/database.ts'
 import { claimNext, completeAll, countByStatus, enqueueOne, newWorker, session } from '../support/queue.ts'
+import { connectAs, newRole } from '../support/roles.ts'
+import { lastFirst } from '../support/worker.ts'
 
 const db = await suiteDatabase()
 
@@ -97,6 +99,17 @@ test('another schema name works, also one that is a reserved word', async () => 
   const { rows } = await db.pool.query('select status from "select".jobs')
   assert.deepEqual(rows, [{ status: 'completed' }])
   assert.deepEqual(await countByStatus(db), {}, 'and nothing reached the other schema')
+})
+
+test('the owner of an existing schema migrates it without the right to create schemas', async (t) => {
+  const undo = lastFirst(t)
+  const owner = await newRole(undo, 'owner')
+  const own = await freshDatabase(undo as TestContext)
+  await own.pool.query(`create schema given authorization ${owner}`)
+  const client = await connectAs(undo, own, owner)
+  await assert.rejects(client.query('create schema another'), { code: '42501' })
+  await migrate(client, { schema: 'given' })
+  await checkSchema(client, { schema: 'given' })
 })
 
 test('a schema name that needs trust is refused', async () => {

@@ -52,7 +52,22 @@ const allPriorities = (queue: string) => [
 export const CLAIMS: Record<string, string> = {
   'the claim': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan')].join(', ')})`,
   'the claim from a mark': `select * from leasehold.claim(${[...claimBy, "array['plan']", 'array[5]::smallint[]', "array[now() - interval '1 minute']", 'array[600]::bigint[]'].join(', ')})`,
+  'the claim of some buckets': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), `buckets => decode(repeat('0f', 128), 'hex')`].join(', ')})`,
   'the claim of suspects': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), '1::smallint', '1::smallint'].join(', ')})`,
+}
+
+const finish = (status: string, more: string) =>
+  `select * from leasehold.finish('${status}', ${IDS}, ${WORKER}, ${more})`
+
+/** Called with rows that their statements have locked. */
+export const FINISHES: Record<string, string> = {
+  'completed and kept': finish(
+    'completed',
+    `results => ${repeated("'1'", 'jsonb')}, keep_ms => ${repeated('1', 'float8')}`,
+  ),
+  'completed and not kept': finish('completed', 'keep_ms => null'),
+  cancelled: finish('cancelled', repeated("'why'", 'text')),
+  'dead letters': finish('dead_letter', repeated("'fatal'", 'text')),
 }
 
 export const HOT: Record<string, Hot> = {

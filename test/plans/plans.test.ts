@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type pg from 'pg'
 import { suiteDatabase } from '../support/database.ts'
-import { ALL, BATCH, CLAIMS, COLD, HOT, type Hot, NOW_AND_THEN } from './catalogue.ts'
+import { ALL, BATCH, CLAIMS, COLD, FINISHES, HOT, type Hot, NOW_AND_THEN } from './catalogue.ts'
 import { faults, type PlanNode, walk } from './judge.ts'
 
 const db = await suiteDatabase()
@@ -54,7 +54,7 @@ async function explainInside(call: string): Promise<PlanNode[]> {
   await client.query(call)
   await client.query('rollback')
   client.off('notice', read)
-  const inside = plans.filter((plan) => plan['Function Name'] !== 'claim')
+  const inside = plans.filter((plan) => plan['Function Name'] !== 'claim' && plan['Function Name'] !== 'finish')
   assert.equal(plans.length - inside.length, 1, 'the call itself')
   return inside
 }
@@ -74,6 +74,13 @@ function explainAll(state: string, statements: Record<string, Hot>, prepare: () 
           'the walk is among them',
         )
         for (const plan of plans) assert.deepEqual(faults(plan), [], JSON.stringify(plan, null, 1))
+      })
+    }
+    for (const [name, call] of Object.entries(FINISHES)) {
+      await t.test(`finish, ${name}: probes by index, and joins lists alone`, async () => {
+        const plans = await explainInside(call)
+        assert.ok(plans.length > 0)
+        for (const plan of plans) assert.deepEqual(faults(plan, emptyPartitions), [], JSON.stringify(plan, null, 1))
       })
     }
     for (const [name, statement] of Object.entries(statements)) {
@@ -133,7 +140,7 @@ test('on a million rows a batch reads pages in proportion to the batch, in eithe
       }
     })
   }
-  for (const [name, call] of Object.entries(CLAIMS)) {
+  for (const [name, call] of Object.entries({ ...CLAIMS, ...FINISHES })) {
     await t.test(name, async () => {
       for (const plan of await explainInside(call)) check(plan)
     })

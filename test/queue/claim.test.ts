@@ -6,8 +6,7 @@ import { claim, newClaimId } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
 import type { ClaimedJob, ClaimId } from '../../src/queue/job.ts'
 import { everySpot, Marks } from '../../src/queue/marks.ts'
-import { settle } from '../../src/queue/outcome.ts'
-import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/queue/stored-time.ts'
+import type { StoredTime } from '../../src/queue/stored-time.ts'
 import { countGenerations, freshDatabase, suiteDatabase } from '../support/database.ts'
 import {
   claimNext,
@@ -299,66 +298,4 @@ test('a claim that cannot be is refused before it is sent', async () => {
   for (const options of wrong) {
     await assert.rejects(claim(lane, { ...good, ...options }, everySpot(['mail'])), InvalidOptionError)
   }
-})
-
-test('a generation is at least the time in milliseconds, and higher than the one before, whatever the clock does', async (t) => {
-  const own = await freshDatabase(t)
-  const ownLane = new Lane(own.pool)
-  const id = await enqueueOne(ownLane, { availableAt: new Date('2020-01-01') })
-  assert.equal((await show(own, id)).lease_generation, '0', 'never claimed')
-  const next = async () => {
-    const worker = newWorker()
-    const [job] = await claimNext(ownLane, { worker })
-    await settle(ownLane, worker, [{ ...job!, verb: 'release' }])
-    return job!.generation
-  }
-  const before = Date.now()
-  const first = await next()
-  assert.ok(first >= before - 1 && first <= Date.now() + 1 && Number.isSafeInteger(first))
-  await own.clock.advance('-1 hour')
-  assert.equal(await next(), first + 1, 'a clock that is set back')
-  await own.clock.advance('2 hours')
-  assert.ok((await next()) > first + 3_500_000)
-})
-
-test('only jobs of the buckets asked for are claimed, and a claim returns their buckets', async () => {
-  const keys = ['order:9182', 'user:42', 'user:43']
-  for (const partitionKey of keys) await enqueueOne(lane, { queue: 'buckets', partitionKey })
-  const take = async (buckets: readonly number[]) => {
-    const bits = new Uint8Array(128)
-    for (const bucket of buckets) bits[bucket >> 3]! |= 1 << (bucket & 7)
-    const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
-    const jobs = await claim(lane, { ...request, buckets: bits }, everySpot(['buckets']))
-    return jobs.map(({ partitionKey, bucket }) => [partitionKey, bucket])
-  }
-  assert.deepEqual(await take([]), [])
-  assert.deepEqual(await take([0, 44, 1023]), [])
-  assert.deepEqual(await take([43, 898]), [
-    ['order:9182', 43],
-    ['user:42', 898],
-  ])
-})
-
-test('stored times keep their microseconds, their order and their sign', async () => {
-  const texts = [
-    '-infinity',
-    '1970-01-01 00:00:00.000001+00',
-    '1999-12-31 23:59:59.999999+00',
-    '2000-01-01 00:00:00+00',
-  ]
-  texts.push('2026-11-17 05:18:50.123456+00', '9998-12-31 12:00:00+00')
-  const { rows } = await db.pool.query<{ stored: StoredTime }>(
-    'select timestamptz_send(t)::text as stored from unnest($1::timestamptz[]) with ordinality as i (t, n) order by n',
-    [texts],
-  )
-  const stored = rows.map((row) => row.stored)
-  const { rows: back } = await db.pool.query('select $1::timestamptz[] = $2::timestamptz[] as same', [
-    texts,
-    stored.map(timeText),
-  ])
-  assert.deepEqual(back, [{ same: true }])
-  for (let i = 1; i < stored.length; i++) {
-    assert.deepEqual([isEarlier(stored[i - 1]!, stored[i]!), isEarlier(stored[i]!, stored[i - 1]!)], [true, false])
-  }
-  assert.equal(dateOf(stored[4]!).toISOString(), '2026-11-17T05:18:50.123Z')
 })

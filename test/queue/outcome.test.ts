@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
-import { type JobId, leaseOf } from '../../src/queue/job.ts'
+import { leaseOf } from '../../src/queue/job.ts'
 import { cancel } from '../../src/queue/operator.ts'
 import { complete, completeWithin, progress, settle } from '../../src/queue/outcome.ts'
 import { countGenerations, suiteDatabase } from '../support/database.ts'
@@ -120,36 +120,6 @@ test('a snooze or a release does not hide the last error', async () => {
   const [again] = await claimNext(lane, { queues: ['last-error'], kinds: ['mail'], worker })
   await settle(lane, worker, [{ ...again!, verb: 'snooze', delayMs: 0 }])
   assert.equal(((await show(db, job.jobId)).last_error as { message: string }).message, 'no route')
-})
-
-test('a cancelled job keeps the reason, whoever gave it first', async () => {
-  const reasonOf = async ({ jobId }: { jobId: JobId }) => {
-    const { status, reason } = await show(db, jobId)
-    return [status, reason]
-  }
-  const thrown = await claimed('reason')
-  await settle(lane, worker, [{ ...thrown, verb: 'cancel', error: new Error('order withdrawn') }])
-  assert.deepEqual(await reasonOf(thrown), ['cancelled', 'order withdrawn'])
-  const [attempt] = await attemptsOf(thrown.jobId)
-  assert.deepEqual([attempt.outcome, attempt.error.message], ['cancelled', 'order withdrawn'])
-
-  const running = await claimed('reason')
-  await cancel(lane, [running.jobId], { by: 'ada', reason: 'customer called' })
-  assert.deepEqual(await reasonOf(running), ['processing', 'customer called'])
-  await settle(lane, worker, [{ ...running, verb: 'release' }])
-  assert.deepEqual(await reasonOf(running), ['cancelled', 'customer called'])
-
-  const both = await claimed('reason')
-  await cancel(lane, [both.jobId], { reason: 'customer called' })
-  await settle(lane, worker, [{ ...both, verb: 'cancel', error: new Error('order withdrawn') }])
-  assert.deepEqual(await reasonOf(both), ['cancelled', 'order withdrawn'], 'the handler knows best')
-
-  const jobId = await enqueueOne(lane, { queue: 'reason' })
-  await cancel(lane, [jobId], { reason: 'customer called' })
-  assert.deepEqual(await reasonOf({ jobId }), ['cancelled', 'customer called'])
-  const hostile = await claimed('reason')
-  await settle(lane, worker, [{ ...hostile, verb: 'cancel', error: new Error(`a\0b${'x'.repeat(5_000)}`) }])
-  assert.equal((await show(db, hostile.jobId)).status, 'cancelled', 'a reason that cannot be stored is repaired')
 })
 
 test('a release returns the attempt and keeps the place in the line', async () => {

@@ -4,6 +4,9 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind } from '../../src/index.ts'
 import { DUTIES, takeDuties } from '../../src/queue/duty.ts'
+import { pruneHistory, pruneKeys } from '../../src/queue/housekeeping.ts'
+import { waitUntilBlocked } from '../support/database.ts'
+import { session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, next, type Scene, scene, shown, statements, untilStatus } from '../support/worker.ts'
 
@@ -184,6 +187,27 @@ test('keys and attempts are forgotten in their time', async (t) => {
   await db.clock.advance('3 days')
   const attempts = 'from leasehold.job_attempt where job_id = $1'
   await until('its attempts are', async () => (await count(db, attempts, [first.jobId])) === 0)
+})
+
+test('a day is kept when a transaction that still needs it commits while the day is being dropped', async (t) => {
+  const { lh, db } = await scene(t)
+  const { rows } = await db.pool.query("select min(relname) as first from pg_class where relname ~ '^archive_\\d{8}$'")
+  const [, year, month, day] = /(....)(..)(..)$/.exec(rows[0].first)!
+  await db.clock.set(`${year}-${month}-${day}T23:59:00Z`)
+  const keyed = kind<number>('keyed', { keep: false, keepKey: '24h' })
+  const first = await lh.enqueue(keyed, 1, { idempotencyKey: 'k' })
+  const [job] = await lh.claim(keyed)
+  const [tx, observer, dropper] = await Promise.all([db.connect(), db.connect(), session(db)])
+  await tx.query('begin')
+  await job!.complete(undefined, { tx })
+  await db.clock.advance('2 min')
+  await db.pool.query("alter function leasehold.drop_partitions(interval) set lock_timeout = '1 min'")
+  const dropped = pruneHistory(dropper.lane, 365 * 86_400_000)
+  await waitUntilBlocked(observer, dropper.pid)
+  await tx.query('commit')
+  assert.equal(await dropped, 0)
+  await pruneKeys(new Lane(db.pool))
+  assert.deepEqual(await lh.enqueue(keyed, 1, { idempotencyKey: 'k' }), { jobId: first.jobId, outcome: 'existing' })
 })
 
 test('a worker whose kinds are soon forgotten never prunes those of another kind early', async (t) => {

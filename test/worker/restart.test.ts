@@ -82,7 +82,7 @@ async function startLoad(t: TestContext, database: string): Promise<Load> {
 
 async function isConsistent(pool: pg.Pool, workers: readonly WorkerProcess[], keys: readonly string[]): Promise<void> {
   const { rows } = await pool.query(`
-    select id, idempotency_key, status, lease_generation::int as generation, attempts, claimed_by
+    select id, idempotency_key, status, lease_generation::float8 as generation, attempts, claimed_by
     from leasehold.jobs order by id`)
   assert.deepEqual(rows.map((row) => row.idempotency_key).sort(), [...keys].sort())
   assert.equal((await pool.query('select from leasehold.claim')).rowCount, 0)

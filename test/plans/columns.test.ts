@@ -1,0 +1,192 @@
+// A column of leasehold.job that a list forgets is lost when the job ends, or when it is redriven. Every list is compared
+// with the catalogue here; a column that belongs in no list is named, with the reason.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import * as claimSql from '../../src/queue/claim.sql.ts'
+import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
+import * as housekeepingSql from '../../src/queue/housekeeping.sql.ts'
+import type { ClaimedJob, JobId } from '../../src/queue/job.ts'
+import * as operatorSql from '../../src/queue/operator.sql.ts'
+import { redrive } from '../../src/queue/operator.ts'
+import * as outcomeSql from '../../src/queue/outcome.sql.ts'
+import { complete, settle } from '../../src/queue/outcome.ts'
+import { suiteDatabase } from '../support/database.ts'
+import { claimedBy, newWorker } from '../support/queue.ts'
+
+const db = await suiteDatabase()
+
+async function columnsOf(table: string): Promise<string[]> {
+  const { rows } = await db.pool.query<{ name: string }>(
+    `select attname as name from pg_attribute where attrelid = $1::regclass and attnum > 0 and not attisdropped`,
+    [`leasehold.${table}`],
+  )
+  return rows.map((row) => row.name)
+}
+
+async function sourceOf(name: string): Promise<string> {
+  const { rows } = await db.pool.query<{ source: string }>(
+    `select replace(prosrc, '"leasehold".', 'leasehold.') as source from pg_proc where pronamespace = 'leasehold'::regnamespace and proname = $1`,
+    [name],
+  )
+  return rows[0]!.source
+}
+
+/** The columns of each `insert into leasehold.<table> (…)`. */
+function insertsInto(table: string, sql: string): string[][] {
+  return [...sql.matchAll(new RegExp(`insert into leasehold\\.${table} \\(([^)]*)\\)`, 'g'))].map(([, list]) =>
+    list!.split(',').map((column) => column.trim()),
+  )
+}
+
+function without(columns: readonly string[], left: Record<string, string>): string[] {
+  for (const name of Object.keys(left)) assert.ok(columns.includes(name), `${name} is no column any more`)
+  return columns.filter((column) => !Object.hasOwn(left, column)).sort()
+}
+
+const OF_THE_RUN = {
+  expires_at: 'the job has started, or the reason says that it expired',
+  cancel_requested_at: 'the status says what became of it',
+  progress: 'a note for people while the job runs',
+}
+const LEFT_OUT_OF_ARCHIVE = {
+  ...OF_THE_RUN,
+  crashes: 'the job has ended',
+  blocked: 'the job has ended',
+  salt: 'effect keys are for jobs that can run again',
+}
+const LEFT_OUT_OF_DEAD_LETTERS = {
+  ...OF_THE_RUN,
+  cancel_reason: 'a cancelled job is no dead letter',
+}
+const SET_BY_A_CLAIM = {
+  lease_generation: 'the first claim sets it',
+  claim_id: 'a claim sets it',
+  claimed_at: 'a claim sets it',
+  attempts: 'a claim counts it',
+}
+const LEFT_OUT_OF_ENQUEUE = {
+  ...SET_BY_A_CLAIM,
+  salt: 'random by default',
+  crashes: 'the sweep counts it',
+  blocked: 'false by default',
+  cancel_requested_at: 'cancel sets it',
+  cancel_reason: 'cancel sets it',
+  progress: 'a running handler sets it',
+}
+
+test('a finished job takes every column along, to the archive and to the dead letters', async () => {
+  const job = await columnsOf('job')
+  const source = await sourceOf('finish')
+  for (const [table, leftOut] of [
+    ['archive', LEFT_OUT_OF_ARCHIVE],
+    ['dead_letter', LEFT_OUT_OF_DEAD_LETTERS],
+  ] as const) {
+    const lists = insertsInto(table, source)
+    assert.equal(lists.length, 1, `one list for ${table}`)
+    assert.deepEqual([...lists[0]!].sort(), (await columnsOf(table)).sort(), `${table}: the list is the table`)
+    const missing = without(job, leftOut).filter((column) => !lists[0]!.includes(column))
+    assert.deepEqual(missing, [], `${table}: columns of job that are lost`)
+    // What is inserted under a name of the job is that column.
+    for (const column of without(job, leftOut)) {
+      if (['claimed_by', 'crashes', 'cancel_reason'].includes(column)) continue
+      assert.match(source, new RegExp(`\\be\\.${column}\\b`), `${table}: ${column}`)
+    }
+  }
+})
+
+test('a redriven job takes every column of its dead letter along', async () => {
+  const [list] = insertsInto('job', operatorSql.REDRIVE)
+  const leftOut = {
+    claim_id: '',
+    claimed_at: '',
+    attempts: '',
+    expires_at: '',
+    cancel_requested_at: '',
+    cancel_reason: '',
+    progress: '',
+  }
+  assert.deepEqual([...list!].sort(), without(await columnsOf('job'), leftOut))
+})
+
+test('each enqueue stores every column that a producer can give', async () => {
+  const all = without(await columnsOf('job'), LEFT_OUT_OF_ENQUEUE)
+  const plain = all.filter((column) => column !== 'id' && column !== 'idempotency_key')
+  const rare = ['expires_at', 'partition_key', 'metadata']
+  const lists = {
+    'leasehold.enqueue()': insertsInto('job', await sourceOf('enqueue'))[0]!,
+    ENQUEUE_KEYED: insertsInto('job', enqueueSql.ENQUEUE_KEYED)[0]!,
+    ENQUEUE: insertsInto('job', enqueueSql.ENQUEUE)[0]!,
+    ENQUEUE_ALIKE: insertsInto('job', enqueueSql.ENQUEUE_ALIKE)[0]!,
+  }
+  assert.deepEqual([...lists['leasehold.enqueue()']].sort(), all)
+  assert.deepEqual([...lists.ENQUEUE_KEYED].sort(), all)
+  assert.deepEqual([...lists.ENQUEUE].sort(), plain)
+  assert.deepEqual(
+    [...lists.ENQUEUE_ALIKE].sort(),
+    plain.filter((column) => !rare.includes(column)),
+    'jobs that are alike',
+  )
+})
+
+test('the view shows every column of a job, or a better one', async () => {
+  const view = await columnsOf('jobs')
+  const shownAs = {
+    claim_id: 'claimed_by and lease_expires_at',
+    blocked: 'label',
+    cancel_reason: 'reason',
+    salt: 'of no use to a reader',
+  }
+  assert.deepEqual(
+    without(await columnsOf('job'), shownAs).filter((column) => !view.includes(column)),
+    [],
+  )
+})
+
+test('a job leaves leasehold.job in one place', async () => {
+  const statements = [claimSql, enqueueSql, housekeepingSql, operatorSql, outcomeSql].flatMap((module) =>
+    Object.values(module),
+  )
+  for (const statement of statements) {
+    assert.doesNotMatch(statement, /delete from leasehold\.job\b/, statement.split('\n')[0])
+    assert.doesNotMatch(statement, /insert into leasehold\.(archive|dead_letter)\b/, statement.split('\n')[0])
+  }
+  const { rows } = await db.pool.query<{ proname: string }>(
+    `select proname from pg_proc where pronamespace = 'leasehold'::regnamespace
+       and prosrc ~ '(delete from "leasehold"\\.job|insert into "leasehold"\\.(archive|dead_letter))\\M' order by 1`,
+  )
+  // reserve_pages() deletes rows of its own that were never visible.
+  assert.deepEqual(
+    rows.map((row) => row.proname),
+    ['finish', 'reserve_pages'],
+  )
+})
+
+test('every value arrives in its own column, through every end and back', async () => {
+  const lane = new Lane(db.pool)
+  const worker = newWorker()
+  const shared = { priority: 3, maxAttempts: 9, metadata: { m: 1 }, expiresAt: new Date('2031-01-01') }
+  const rowOf = async (table: string, id: JobId): Promise<Record<string, unknown>> =>
+    (await db.pool.query(`select to_jsonb(t) as row from leasehold.${table} t where id = $1`, [id])).rows[0].row
+  const ends = {
+    archive: (job: ClaimedJob) => complete(lane, worker, [{ ...job, result: { r: 1 } }]),
+    dead_letter: (job: ClaimedJob) => settle(lane, worker, [{ ...job, verb: 'bury', error: 'e', reason: 'fatal' }]),
+  }
+  for (const [table, end] of Object.entries(ends)) {
+    const queue = `round trip to ${table}`
+    const job = await claimedBy(lane, worker, queue, { ...shared, partitionKey: 'order:9182', idempotencyKey: queue })
+    const before = await rowOf('job', job.jobId)
+    await end(job)
+    const after = await rowOf(table, job.jobId)
+    for (const [column, value] of Object.entries(before)) {
+      if (Object.hasOwn(after, column)) assert.deepEqual(after[column], value, `${table}.${column}`)
+    }
+    assert.equal(after.claimed_by, worker.id)
+    if (table !== 'dead_letter') continue
+    await redrive(lane, [job.jobId])
+    const changed = ['available_at', 'attempts', 'claim_id', 'claimed_at', 'expires_at']
+    for (const [column, value] of Object.entries(await rowOf('job', job.jobId))) {
+      if (!changed.includes(column)) assert.deepEqual(value, before[column], `redriven: ${column}`)
+    }
+  }
+})
