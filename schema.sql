@@ -585,7 +585,7 @@ AS $function$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'cancel'] loop
+  foreach topic in array array['wake', 'cancel', 'pause'] loop
     execute format('listen %I', replace('"leasehold".', '"', '') || topic);
   end loop;
 end

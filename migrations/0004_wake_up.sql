@@ -47,7 +47,7 @@ as $$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'cancel'] loop
+  foreach topic in array array['wake', 'cancel', 'pause'] loop
     execute format('listen %I', replace('leasehold.', '"', '') || topic);
   end loop;
 end

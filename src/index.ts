@@ -21,6 +21,8 @@ export {
 } from './core/errors.ts'
 export { type Kind, type KindOptions, kind } from './core/kind.ts'
 export type { Log, LogEntry } from './core/log.ts'
+export { type OnDeadLetter, type Queue, type QueueOptions, queue } from './core/queue.ts'
+export type { Retention } from './core/retention.ts'
 export { Cancel, Fatal, NotDone, RetryAfter, Snooze } from './core/steering.ts'
 export type { ErrorDescription } from './core/storable.ts'
 export { type Pattern, type PatternAdvice, type PatternAnswers, whichPattern } from './core/which-pattern.ts'
@@ -38,21 +40,20 @@ export {
   messageSource,
 } from './effects/messages.ts'
 export type { Once, OnceOptions } from './effects/once.ts'
+export type { EnqueueOptions, ManyOptions } from './enqueue-options.ts'
 export { type GuardCounts, type GuardedWrite, WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 export type { Seen } from './guard/ids.ts'
 export type { Rollout } from './guard/rollout.ts'
+export type { Attempt, AttemptOutcome } from './inspect/attempts.ts'
 export type { JobSnapshot, ListOptions } from './inspect/jobs.ts'
-export {
-  type EnqueueOptions,
-  type Finished,
-  Leasehold,
-  type ManyOptions,
-  type RedriveFilter,
-} from './leasehold.ts'
+export type { Finished, WaitForOptions } from './inspect/wait-for.ts'
+export { Leasehold, type RedriveFilter } from './leasehold.ts'
+export type { Declaration } from './queue/configuration.ts'
 export type { Enqueued } from './queue/enqueue.ts'
 export type { Maintained } from './queue/housekeeping.ts'
 export type { JobId, Status } from './queue/job.ts'
-export type { CancelOutcome } from './queue/operator.ts'
+export type { ByOption, CancelOutcome } from './queue/operator.ts'
+export type { PauseOutcome, PauseTarget, ResumeOutcome } from './queue/pause.ts'
 export type { Arrows, Names, Phases, StatusTableOptions } from './transitions/definition.ts'
 export type { FailOptions } from './transitions/failure.ts'
 export type {

@@ -1,13 +1,11 @@
 /** The public face: what producers, scripts and worker processes call. */
 
 import type { ClientBase } from 'pg'
-import { checkDate } from './core/check.ts'
-import { type Duration, durationMs } from './core/duration.ts'
-import { InvalidOptionError, JobNotFoundError, TimedOutError } from './core/errors.ts'
+import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { checkOptions } from './core/options.ts'
 import { parseInput } from './core/schema.ts'
-import { monotonicMs, sleep } from './core/timer.ts'
+import { sleep } from './core/timer.ts'
 import { Connection, type ConnectionOptions } from './db/connection.ts'
 import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
@@ -15,47 +13,32 @@ import { checkTx } from './db/transaction.ts'
 import { assertLease } from './effects/lease.ts'
 import { type Effect, type EffectFinding, type EffectSettled, listEffects, settleEffect } from './effects/ledger.ts'
 import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } from './effects/messages.ts'
+import {
+  checkEnqueueOptions,
+  checkManyOptions,
+  type EnqueueOptions,
+  type ManyOptions,
+  toNewJob,
+} from './enqueue-options.ts'
 import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
+import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
+import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
+import { type Declaration, storeConfiguration } from './queue/configuration.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import { type Maintained, maintain } from './queue/housekeeping.ts'
 import type { JobId } from './queue/job.ts'
-import { type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
+import { type ByOption, type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
+import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './queue/pause.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
-import { type ClaimOptions, claimByHand, type ManualJob } from './worker/manual.ts'
+import { type ClaimOptions, type ManualJob, ManualWorker } from './worker/manual.ts'
 import type { WorkerOptions } from './worker/options.ts'
 import type { Tally } from './worker/tell-outcome.ts'
 import { Worker } from './worker/worker.ts'
 
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 100
-
-export interface EnqueueOptions {
-  /** Your open transaction: the job exists exactly when it commits. Default: a transaction of its own. */
-  readonly tx?: Queryable
-  /**
-   * One job per queue and key, until the kind's keepKey after it has finished. A second enqueue answers `existing`, or
-   * `conflict` if its input is another: then nothing was enqueued, so look at the outcome.
-   */
-  readonly idempotencyKey?: string
-  /** What belongs together, such as `order:9182`. */
-  readonly partitionKey?: string
-  /** 0 first, 9 last. Default: the kind's. */
-  readonly priority?: number
-  /** Not before this long from now, by the database's clock. */
-  readonly delay?: Duration
-  /** Not before this moment. */
-  readonly at?: Date
-  /** Not started by then: a dead letter. */
-  readonly expiresAt?: Date
-  readonly metadata?: Readonly<Record<string, unknown>>
-}
-
-/** A job for enqueueMany. */
-export type ManyOptions<Input> = Omit<EnqueueOptions, 'tx'> & { readonly input: Input }
-
-const JOB_OPTIONS = ['idempotencyKey', 'partitionKey', 'priority', 'delay', 'at', 'expiresAt', 'metadata']
 
 export interface RedriveFilter {
   readonly kind: Kind
@@ -65,11 +48,10 @@ export interface RedriveFilter {
   readonly limit?: number
 }
 
-/** How a job ended. */
-export type Finished = JobSnapshot & { readonly status: 'completed' | 'dead_letter' | 'cancelled' }
-
 export class Leasehold {
   readonly #connection: Connection
+  /** Undefined until the first claim by hand. */
+  #byHand: ManualWorker | undefined
 
   constructor(options: ConnectionOptions) {
     this.#connection = new Connection(options)
@@ -80,13 +62,21 @@ export class Leasehold {
     await migrate(this.#connection.pool, { schema: this.#connection.schema })
   }
 
+  /**
+   * Stores kinds and queues, and this Leasehold's `retention`, for every process and for SQL. Call it after migrate() or in a
+   * deploy step, never in a worker that starts. What it does not name stays, and so do pauses. Safe to repeat.
+   */
+  configure(declarations: readonly Declaration[]): Promise<void> {
+    return storeConfiguration(this.#connection.lane, declarations, this.#connection.retention)
+  }
+
   /** Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent. */
   async enqueue<Input>(
     kind: Kind<Input, unknown>,
     input: NoInfer<Input>,
     options: EnqueueOptions = {},
   ): Promise<Enqueued> {
-    checkOptions('enqueue', options, ['tx', ...JOB_OPTIONS])
+    checkEnqueueOptions(options)
     const { tx, ...job } = options
     return (await this.#enqueue(kind, [{ ...job, input }], tx))[0]!
   }
@@ -97,11 +87,7 @@ export class Leasehold {
     jobs: readonly ManyOptions<NoInfer<Input>>[],
     options: { readonly tx?: Queryable } = {},
   ): Promise<Enqueued[]> {
-    checkOptions('enqueueMany', options, ['tx'])
-    jobs.forEach((job, index) => {
-      // Most say nothing but their input; then there is nothing to check, and no name for it to be made.
-      if (!saysInputOnly(job)) checkOptions(`enqueueMany[${index}]`, job, ['input', ...JOB_OPTIONS])
-    })
+    checkManyOptions(jobs, options)
     return this.#enqueue(kind, jobs, options.tx)
   }
 
@@ -119,22 +105,8 @@ export class Leasehold {
    * Resolves when the job is completed, cancelled or a dead letter, and tells which. Throws TimedOutError after `timeout`
    * (default: 30s), JobNotFoundError when there is none.
    */
-  async waitFor(
-    jobId: string,
-    options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
-  ): Promise<Finished> {
-    checkOptions('waitFor', options, ['timeout', 'signal'])
-    const timeoutMs = durationMs('waitFor.timeout', options.timeout ?? '30s')
-    const until = monotonicMs() + timeoutMs
-    for (let waitMs = 10; ; waitMs = Math.min(waitMs * 1.5, 1_000)) {
-      const job = await this.get(jobId)
-      if (job === undefined) throw new JobNotFoundError(jobId)
-      if (isFinished(job)) return job
-      const leftMs = until - monotonicMs()
-      if (leftMs <= 0) throw new TimedOutError(`Waiting for job ${jobId}`, timeoutMs)
-      await sleep(Math.min(waitMs, leftMs), options.signal)
-      options.signal?.throwIfAborted()
-    }
+  waitFor(jobId: string, options?: WaitForOptions): Promise<Finished> {
+    return waitFor(this.#connection.lane, jobId as JobId, options)
   }
 
   /** A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or never was. */
@@ -144,6 +116,19 @@ export class Leasehold {
       if (answer!.outcome !== 'busy' || tries === BUSY_AT_MOST) return answer!.outcome
       await sleep(BUSY_AGAIN_MS)
     }
+  }
+
+  /**
+   * No job of this queue or kind starts from now on, in any process. Jobs that a worker has claimed and not started are
+   * released, with no attempt spent: at once by a worker that listens, within 5 s by others. What runs goes on.
+   */
+  pause(target: PauseTarget, options?: ByOption): Promise<PauseOutcome> {
+    return pause(this.#connection.lane, target, options)
+  }
+
+  /** Jobs of this queue or kind start again. Workers that listen are woken. */
+  resume(target: PauseTarget, options?: ByOption): Promise<ResumeOutcome> {
+    return resume(this.#connection.lane, target, options)
   }
 
   /** Dead letters become jobs again, with fresh attempts. Answers with those that did. */
@@ -157,7 +142,15 @@ export class Leasehold {
     return redrive(lane, await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name }))
   }
 
-  /** What was begun and done for this job, in that order. Kept while the job can run, and `keepEffects` after. */
+  /**
+   * The attempts of a job that have ended, oldest first: kept for the retention of `attempts`, and the successful one as long
+   * as the job.
+   */
+  attempts(jobId: string): Promise<Attempt[]> {
+    return listAttempts(this.#connection.lane, jobId as JobId)
+  }
+
+  /** What was begun and done for this job, in that order. Kept while the job can run, and for the retention of `effects` after. */
   effects(jobId: string): Promise<Effect[]> {
     return listEffects(this.#connection.lane, jobId as JobId)
   }
@@ -225,7 +218,8 @@ export class Leasehold {
     if (list.length === 0 || list.some((kind) => typeof kind?.name !== 'string')) {
       throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
     }
-    return claimByHand(this.#connection.lane, list, options) as Promise<ManualJob<Output>[]>
+    this.#byHand ??= new ManualWorker(this.#connection)
+    return this.#byHand.claim(list, options) as Promise<ManualJob<Output>[]>
   }
 
   /** Guards writes of yours that depend on what was read before. It uses none of our tables. */
@@ -239,8 +233,9 @@ export class Leasehold {
   }
 
   /** Ends the connections, unless the pool is yours. Stop workers first. */
-  close(): Promise<void> {
-    return this.#connection.close()
+  async close(): Promise<void> {
+    await this.#byHand?.stop()
+    await this.#connection.close()
   }
 
   async #enqueue<Input>(
@@ -258,34 +253,6 @@ export class Leasehold {
     const { lane } = this.#connection
     return enqueue(tx === undefined ? lane : lane.within(checkTx(tx)), newJobs)
   }
-}
-
-function saysInputOnly(job: object): boolean {
-  return job !== null && typeof job === 'object' && Object.keys(job).length === 1 && Object.hasOwn(job, 'input')
-}
-
-function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Input>): NewJob {
-  const { delay, at } = job
-  if (delay !== undefined && at !== undefined) throw new InvalidOptionError('at', 'there is a delay already')
-  if (at !== undefined) checkDate('at', at)
-  return {
-    kind: kind.name,
-    queue: kind.queue,
-    input: job.input,
-    priority: job.priority ?? kind.priority,
-    delayMs: delay === undefined ? undefined : durationMs('delay', delay),
-    availableAt: at,
-    maxAttempts: kind.maxAttempts,
-    partitionKey: job.partitionKey,
-    idempotencyKey: job.idempotencyKey,
-    keepKeyMs: kind.keepKeyMs,
-    expiresAt: job.expiresAt,
-    metadata: job.metadata,
-  }
-}
-
-function isFinished(job: JobSnapshot): job is Finished {
-  return job.status === 'completed' || job.status === 'dead_letter' || job.status === 'cancelled'
 }
 
 function isList(which: readonly string[] | RedriveFilter): which is readonly string[] {

@@ -20,6 +20,13 @@ export function durationMs(option: string, value: Duration, leastMs = 0): number
   return ms
 }
 
+/** The shortest way to write it: 7d, 36h, 1500ms. */
+export function durationText(ms: number): string {
+  const units: readonly Unit[] = ['d', 'h', 'm', 's']
+  const unit = units.find((name) => ms >= UNIT_MS[name] && ms % UNIT_MS[name] === 0) ?? 'ms'
+  return `${ms / UNIT_MS[unit]}${unit}`
+}
+
 function parse(value: unknown): number | undefined {
   const match = typeof value === 'string' ? /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value) : null
   return match === null ? undefined : Number(match[1]) * UNIT_MS[match[2] as Unit]

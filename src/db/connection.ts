@@ -3,6 +3,7 @@ import pg from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
 import { type Log, logOf } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
+import { checkRetention, type Retention, type RetentionMs } from '../core/retention.ts'
 import { surviveIdleLoss } from './idle-loss.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
@@ -23,9 +24,11 @@ export interface ConnectionOptions {
   readonly listen?: boolean | string
   /** Where messages for people go. Default: warnings and errors to stderr. */
   readonly log?: Log
+  /** How long rows are kept that belong to no kind. Stored by configure(); until then a worker only compares it. */
+  readonly retention?: Retention
 }
 
-const KNOWN = ['connectionString', 'pool', 'schema', 'prepare', 'listen', 'log'] as const
+const KNOWN = ['connectionString', 'pool', 'schema', 'prepare', 'listen', 'log', 'retention'] as const
 
 export class Connection {
   readonly pool: pg.Pool
@@ -37,6 +40,8 @@ export class Connection {
   readonly client: pg.ClientConfig
   /** For the one that listens; undefined if none should. */
   readonly listen: pg.ClientConfig | undefined
+  /** What this process asks for. The settings row is what applies. */
+  readonly retention: Partial<RetentionMs>
   readonly #poolIsOurs: boolean
 
   constructor(options: ConnectionOptions) {
@@ -47,6 +52,7 @@ export class Connection {
     this.schema = options.schema ?? 'leasehold'
     this.prepare = options.prepare ?? true
     this.log = logOf('Leasehold.log', options.log)
+    this.retention = checkRetention('Leasehold.retention', options.retention)
     if (options.pool !== undefined && options.connectionString !== undefined) {
       throw new InvalidOptionError('Leasehold.pool', 'there is a connectionString already')
     }

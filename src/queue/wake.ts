@@ -1,8 +1,8 @@
 import type { Lane } from '../db/lane.ts'
 import { CLEAR_BUSY, LISTEN, MARK_BUSY, TELL } from './wake.sql.ts'
 
-/** wake: a queue has work. cancel: a running job is to be cancelled. */
-export const TOPICS = ['wake', 'cancel'] as const
+/** wake: a queue has work. cancel: a running job is to be cancelled. pause: a queue or kind was paused. */
+export const TOPICS = ['wake', 'cancel', 'pause'] as const
 export type Topic = (typeof TOPICS)[number]
 
 /** The channel of a topic, as `leasehold.tell` names it. */

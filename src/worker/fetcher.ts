@@ -39,6 +39,8 @@ export interface FetcherOptions {
   readonly leases: Leases
   /** Claim one batch and no more. */
   readonly once: boolean
+  /** Makes this worker known to the registry. Resolves before the first claim is sent. */
+  register(): Promise<unknown>
   /** False while jobs that are claimed could not be started soon, because outcomes are not recorded. */
   takesMore(): boolean
   /** Jobs were claimed. `sentAt` is when the claim was sent, or earlier. */
@@ -60,6 +62,7 @@ export class Fetcher {
   #fullSince: number | undefined
   #busyUntil = Number.NEGATIVE_INFINITY
   #claimed = 0
+  #isRegistered = false
 
   constructor(options: FetcherOptions) {
     this.#options = options
@@ -99,7 +102,9 @@ export class Fetcher {
   }
 
   async #tick(): Promise<number> {
-    const { slots, once } = this.#options
+    const { slots, once, register } = this.#options
+    if (!this.#isRegistered) await register()
+    this.#isRegistered = true
     if (once && this.#claimed > 0) {
       if (slots.held === 0) this.#options.onEmpty()
       return Number.POSITIVE_INFINITY

@@ -1,12 +1,14 @@
 /**
  * Keeps the tables in order. Every worker asks which duties are due, and whoever moves a duty's row on has it for that
- * interval (migrations/0006_duties.sql). All of it is true of every kind, known here or not, and safe to do twice.
+ * interval (migrations/0008_duties.sql). All of it is true of every kind, known here or not, and safe to do twice.
  */
+import type { RetentionMs } from '../core/retention.ts'
 import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
 import { suspectsWait } from '../queue/claim.ts'
+import { readRetention } from '../queue/configuration.ts'
 import { type Duty, takeDuties } from '../queue/duty.ts'
 import {
   dropPartitions,
@@ -18,6 +20,7 @@ import {
   pruneKeys,
   sweep,
 } from '../queue/housekeeping.ts'
+import { pruneActions, pruneWorkers } from '../queue/registry.ts'
 import type { Events } from './events.ts'
 import { Loop } from './loop.ts'
 
@@ -40,9 +43,6 @@ export interface HousekeeperOptions {
   readonly queues: readonly string[]
   readonly leaseMs: number
   readonly sweepEveryMs: number
-  readonly keepDeadLettersMs: number
-  readonly keepAttemptsMs: number
-  readonly keepEffectsMs: number
   /** The longest time that any kind known here is kept. */
   readonly keepFinishedMs: number
   onSuspects(): void
@@ -104,29 +104,31 @@ export class Housekeeper {
       case 'expire':
         return this.#repeat(async () => (await expire(lane)).length === 1_000)
       case 'prune':
-        return this.#prune()
+        return this.#prune(await readRetention(lane))
       case 'partitions':
         await this.#makePartitions()
-        return this.#dropPartitions()
+        return this.#dropPartitions(await readRetention(lane))
       case 'suspects': // Looked for by the tick itself.
     }
   }
 
   /** Each step on its own: a table that refuses its own pruning does not keep the others from being pruned. */
-  async #prune(): Promise<void> {
-    const { lane, events, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#options
+  async #prune(keep: RetentionMs): Promise<void> {
+    const { lane, events } = this.#options
     const repeat = (more: () => Promise<boolean>, rounds = ROUNDS) => this.#repeat(more, rounds)
     const steps = {
-      'dead letters': () => repeat(async () => (await pruneDeadLetters(lane, keepDeadLettersMs)) === 1_000),
-      'old partitions': () => this.#dropPartitions(),
+      'dead letters': () => repeat(async () => (await pruneDeadLetters(lane, keep.deadLetters)) === 1_000),
+      'old partitions': () => this.#dropPartitions(keep),
       'finished jobs': () => repeat(async () => (await pruneFinished(lane, MANY)) >= MANY),
-      attempts: () => repeat(async () => (await pruneAttempts(lane, keepAttemptsMs, MANY)) >= MANY),
+      attempts: () => repeat(async () => (await pruneAttempts(lane, keep.attempts, MANY)) >= MANY),
       effects: () =>
         repeat(async () => {
-          this.#effectsFrom = (await pruneEffects(lane, keepEffectsMs, this.#effectsFrom, MANY)).next
+          this.#effectsFrom = (await pruneEffects(lane, keep.effects, this.#effectsFrom, MANY)).next
           return this.#effectsFrom !== undefined
         }, MANY_ROUNDS),
       messages: () => repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS),
+      workers: () => repeat(async () => (await pruneWorkers(lane, keep.workers)) === 1_000),
+      'operator actions': () => repeat(async () => (await pruneActions(lane, keep.workers)) === 1_000),
       keys: () =>
         repeat(async () => {
           this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
@@ -149,10 +151,10 @@ export class Housekeeper {
     if (made === undefined) this.#leavePartitionsToOwner()
   }
 
-  #dropPartitions(): Promise<void> {
-    const { lane, keepAttemptsMs } = this.#options
+  #dropPartitions(keep: RetentionMs): Promise<void> {
+    const { lane } = this.#options
     return this.#repeat(async () => {
-      const dropped = await dropPartitions(lane, keepAttemptsMs)
+      const dropped = await dropPartitions(lane, keep.attempts)
       if (dropped === undefined) this.#leavePartitionsToOwner()
       return dropped !== undefined && dropped > 0
     })
@@ -191,7 +193,7 @@ export class Housekeeper {
     events.tell('recovered', { jobs, deadLetters })
     events.log({
       level: 'warn',
-      message: `returned from dead workers: ${jobs} jobs, ${deadLetters} of them as dead letters`,
+      message: `reclaimed ${jobs} jobs from expired leases (${deadLetters} dead-lettered)`,
     })
   }
 }

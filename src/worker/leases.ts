@@ -13,11 +13,12 @@ import type { Lane } from '../db/lane.ts'
 import { closeClaims, releaseClaim, renew } from '../queue/claim.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
 import { cancelRequests } from '../queue/outcome.ts'
+import { type Paused, pausedNow } from '../queue/pause.ts'
 import type { HeldClaim, HeldJob } from './job.ts'
 import { Loop, type LoopEvents } from './loop.ts'
 
-/** Cancellation reaches a handler within five seconds, also when nobody tells us of it. */
-const LOOK_FOR_CANCEL_EVERY_MS = 4_000
+/** Cancellations and pauses are found within five seconds by a worker that does not listen. */
+const LOOK_EVERY_MS = 4_000
 const LARGEST_MARGIN_MS = 1_000
 
 export interface LeaseEvents extends LoopEvents {
@@ -25,6 +26,8 @@ export interface LeaseEvents extends LoopEvents {
   lost(job: HeldJob): void
   /** Somebody wants this job cancelled. */
   cancel(job: HeldJob): void
+  /** These are paused, so jobs of theirs that wait must not start. */
+  paused(paused: Paused): void
   /** Now and then, while anything is held. */
   beat(): void
 }
@@ -41,7 +44,7 @@ export class Leases {
   #toClose: ClaimId[] = []
   /** Claims whose reply was lost, and until when they may turn up. */
   readonly #strays = new Map<ClaimId, number>()
-  #lookedForCancelAt = Number.NEGATIVE_INFINITY
+  #lookedAt = Number.NEGATIVE_INFINITY
 
   constructor(lane: Lane, worker: Worker, leaseMs: number, events: LeaseEvents) {
     this.#lane = lane
@@ -108,7 +111,7 @@ export class Leases {
 
   /** Somebody says that a job is to be cancelled; whether it is, the database knows. */
   lookForCancel(): void {
-    this.#lookedForCancelAt = Number.NEGATIVE_INFINITY
+    this.#lookedAt = Number.NEGATIVE_INFINITY
     this.#loop.nudge()
   }
 
@@ -116,12 +119,14 @@ export class Leases {
     this.#events.beat()
     await this.#renew()
     if (this.#strays.size > 0) await this.#releaseStrays()
-    if (this.#claims.size > 0 && monotonicMs() - this.#lookedForCancelAt >= LOOK_FOR_CANCEL_EVERY_MS) {
+    if (this.#claims.size > 0 && monotonicMs() - this.#lookedAt >= LOOK_EVERY_MS) {
+      this.#lookedAt = monotonicMs()
       await this.#lookForCancel()
+      await this.#lookForPause()
     }
     if (this.#toClose.length > 0) await this.#close()
     if (this.#claims.size === 0) return this.#strays.size === 0 ? Number.POSITIVE_INFINITY : this.#leaseMs / 6
-    return Math.min(this.#leaseMs / 6, this.#lookedForCancelAt + LOOK_FOR_CANCEL_EVERY_MS - monotonicMs())
+    return Math.min(this.#leaseMs / 6, this.#lookedAt + LOOK_EVERY_MS - monotonicMs())
   }
 
   async #renew(): Promise<void> {
@@ -147,12 +152,16 @@ export class Leases {
   }
 
   async #lookForCancel(): Promise<void> {
-    this.#lookedForCancelAt = monotonicMs()
     const held = this.jobs().filter(({ state }) => state !== 'reporting')
     if (held.length === 0) return
     const leases = held.map(({ claimed }) => claimed)
     const wanted = new Set(await cancelRequests(this.#lane, leases))
     for (const job of held) if (wanted.has(job.claimed.jobId)) this.#events.cancel(job)
+  }
+
+  /** What runs goes on, so there is nothing to ask while no job waits. */
+  async #lookForPause(): Promise<void> {
+    if (this.jobs().some(({ state }) => state === 'waiting')) this.#events.paused(await pausedNow(this.#lane))
   }
 
   // A statement that missed its deadline may be carried out later, so it is asked about until its lease would be over.

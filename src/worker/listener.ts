@@ -1,5 +1,5 @@
 /**
- * Hears of new work and of cancellations at once. It is believed only after a test: a message sent over another connection
+ * Hears of new work, of cancellations and of pauses at once. It is believed only after a test: a message sent over another connection
  * has to arrive here. Behind a pooler in transaction mode LISTEN succeeds and nothing ever arrives; after a half-open
  * socket the same. Then the worker polls, and the test is tried again later.
  */
@@ -23,6 +23,7 @@ export interface ListenerOptions {
   readonly prepare: boolean
   onWork(queue: string): void
   onCancel(jobId: string): void
+  onPause(message: string): void
   /** Whether messages arrive, from now on. */
   onHears(hears: boolean): void
   readonly events: Required<LoopEvents>
@@ -50,6 +51,7 @@ export class Listener {
       },
       onNotification: (channel, message) => {
         if (channel === channelOf(schema, 'cancel')) options.onCancel(message)
+        else if (channel === channelOf(schema, 'pause')) options.onPause(message)
         else if (message === this.#test?.message) this.#test.arrived.abort()
         else options.onWork(message)
       },

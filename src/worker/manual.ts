@@ -13,7 +13,8 @@ import { checkOptions } from '../core/options.ts'
 import { parseInput } from '../core/schema.ts'
 import { Cancel } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
-import type { Lane, Queryable } from '../db/lane.ts'
+import type { Connection } from '../db/connection.ts'
+import { Lane, type Queryable } from '../db/lane.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
@@ -30,9 +31,12 @@ import {
   type Settlement,
   settle,
 } from '../queue/outcome.ts'
+import { Registration } from './registration.ts'
 
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 250
+/** Closing a Leasehold waits this long for a database that does not answer. */
+const GOODBYE_MS = 2_000
 
 export interface ClaimOptions {
   /** Default: 1, at most 1,000. */
@@ -188,44 +192,73 @@ const RECORDED_AS: Readonly<Record<string, Recorded>> = {
   cancel: 'cancelled',
 }
 
-/** Claims jobs of these kinds. One whose input no longer fits its schema becomes a dead letter and is not returned. */
-export async function claimByHand(
-  lane: Lane,
-  kinds: readonly Kind[],
-  options: ClaimOptions = {},
-): Promise<ManualJob[]> {
-  checkOptions('claim', options, ['limit', 'lease'])
-  const limit = checkInteger('claim.limit', options.limit ?? 1, 1, 1_000)
-  const leaseMs = durationMs('claim.lease', options.lease ?? '30s', 1)
-  const worker = { id: randomUUID(), label: `${hostname()}:${process.pid}`.slice(-200) }
-  const byName = new Map(kinds.map((kind) => [kind.name, kind]))
-  const queues = kinds.map(({ queue }) => queue)
-  const claimId = newClaimId()
-  const request = { claimId, worker, kinds: [...byName.keys()], limit, leaseMs }
-  const claimAny = async () => {
-    const some = await claim(lane, request, everySpot(queues))
-    return some.length > 0 ? some : claimSuspects(lane, request, queues)
+/**
+ * The claims by hand of one Leasehold: one worker to the database, registered before its first claim.
+ *
+ * One for all calls, and not a fresh one each: the registry has a row per process, and the sweep blames a job for a crash only
+ * if its worker certainly held nothing else (decisions/0007). Of two jobs that a process had claimed by two calls when it died,
+ * neither is blamed at first, since either may have killed it; with a worker per call both were. The other side of it: claims
+ * by hand stay in the ledger until their lease has expired, so a job that was alone is not certainly alone if its process has
+ * finished others within the last lease. It is then blamed at its third crash, as it is in a worker.
+ */
+export class ManualWorker {
+  readonly #lane: Lane
+  readonly #worker: Worker = { id: randomUUID(), label: `${hostname()}:${process.pid}`.slice(-200) }
+  readonly #registration: Registration
+
+  constructor({ lane, pool, schema, prepare }: Connection) {
+    this.#lane = lane
+    const goodbye = new Lane(pool, { schema, prepare, deadlineMs: GOODBYE_MS })
+    this.#registration = new Registration(lane, this.#worker, goodbye)
   }
-  const claimed = await claimAny().catch(async (error) => {
-    // Whatever it took is not ours to run. If this is lost, too, the sweep finds it.
-    await releaseClaim(lane, worker, claimId).catch(() => {})
-    throw error
-  })
-  const jobs: ManualJob[] = []
-  for (const job of claimed) {
-    const kind = byName.get(job.kind)!
-    const stored: unknown = JSON.parse(job.payload)
+
+  /** Claims jobs of these kinds. One whose input no longer fits its schema becomes a dead letter and is not returned. */
+  async claim(kinds: readonly Kind[], options: ClaimOptions = {}): Promise<ManualJob[]> {
+    checkOptions('claim', options, ['limit', 'lease'])
+    const limit = checkInteger('claim.limit', options.limit ?? 1, 1, 1_000)
+    const leaseMs = durationMs('claim.lease', options.lease ?? '30s', 1)
+    await this.#registration.renew(kinds)
+    const jobs: ManualJob[] = []
+    for (const job of await this.#claim(kinds, limit, leaseMs)) {
+      const kind = kinds.findLast(({ name }) => name === job.kind)!
+      const stored: unknown = JSON.parse(job.payload)
+      try {
+        const input = kind.schema === undefined ? stored : await parseInput(kind.name, kind.schema, stored)
+        jobs.push(new ManualJob(this.#lane, this.#worker, leaseMs, job, kind, input))
+      } catch (error) {
+        await this.#refuse(job, kind, error)
+      }
+    }
+    return jobs
+  }
+
+  /** Notes in the registry that there will be no more claims. If that fails, it shows when the last one was. */
+  async stop(): Promise<void> {
+    await this.#registration.stopped().catch(() => {})
+  }
+
+  async #claim(kinds: readonly Kind[], limit: number, leaseMs: number): Promise<ClaimedJob[]> {
+    const [lane, worker] = [this.#lane, this.#worker]
+    const queues = kinds.map(({ queue }) => queue)
+    const claimId = newClaimId()
+    const names = [...new Set(kinds.map(({ name }) => name))]
+    const request = { claimId, worker, kinds: names, limit, leaseMs }
     try {
-      const input = kind.schema === undefined ? stored : await parseInput(kind.name, kind.schema, stored)
-      jobs.push(new ManualJob(lane, worker, leaseMs, job, kind, input))
+      const some = await claim(lane, request, everySpot(queues))
+      return some.length > 0 ? some : await claimSuspects(lane, request, queues)
     } catch (error) {
-      // As in a worker: a schema that fails for another reason than the input may do better later.
-      const isInput = error instanceof InvalidInputError
-      const delayMs = backoffMs(job.attempt, kind.backoff)
-      await settle(lane, worker, [
-        isInput ? { ...job, verb: 'bury', error, reason: 'invalid_input' } : { ...job, verb: 'fail', error, delayMs },
-      ])
+      // Whatever it took is not ours to run. If this is lost, too, the sweep finds it.
+      await releaseClaim(lane, worker, claimId).catch(() => {})
+      throw error
     }
   }
-  return jobs
+
+  /** As in a worker: a schema that fails for another reason than the input may do better later. */
+  async #refuse(job: ClaimedJob, kind: Kind, error: unknown): Promise<void> {
+    const isInput = error instanceof InvalidInputError
+    const delayMs = backoffMs(job.attempt, kind.backoff)
+    await settle(this.#lane, this.#worker, [
+      isInput ? { ...job, verb: 'bury', error, reason: 'invalid_input' } : { ...job, verb: 'fail', error, delayMs },
+    ])
+  }
 }

@@ -18,12 +18,6 @@ export interface WorkerOptions {
   readonly poll?: Duration
   /** How often expired leases are looked for, by one worker of all. Default: 5s. */
   readonly sweep?: Duration
-  /** Default: 30d. */
-  readonly keepDeadLetters?: Duration
-  /** The history of attempts that did not succeed. Default: 7d. */
-  readonly keepAttempts?: Duration
-  /** What was done for a job, after it was done and when the job cannot run any more. Default: 72h. */
-  readonly keepEffects?: Duration
   /** Which signals make it stop. Default: SIGTERM and SIGINT; none in drain() and runOnce(). */
   readonly signals?: readonly NodeJS.Signals[]
   /** For people to know this worker by. Default: host:pid. */
@@ -35,20 +29,7 @@ export interface WorkerOptions {
   readonly chores?: readonly Chore[]
 }
 
-const KNOWN = [
-  'concurrency',
-  'prefetch',
-  'lease',
-  'grace',
-  'poll',
-  'sweep',
-  'keepDeadLetters',
-  'keepAttempts',
-  'keepEffects',
-  'signals',
-  'label',
-  'chores',
-] as const
+const KNOWN = ['concurrency', 'prefetch', 'lease', 'grace', 'poll', 'sweep', 'signals', 'label', 'chores'] as const
 
 export interface WorkerSettings {
   readonly concurrency: number
@@ -57,9 +38,6 @@ export interface WorkerSettings {
   readonly graceMs: number
   readonly pollMs: number
   readonly sweepMs: number
-  readonly keepDeadLettersMs: number
-  readonly keepAttemptsMs: number
-  readonly keepEffectsMs: number
   readonly signals: readonly NodeJS.Signals[]
   readonly label: string
   readonly chores: readonly Chore[]
@@ -84,9 +62,6 @@ export function workerSettings(options: WorkerOptions = {}, stays: boolean): Wor
     graceMs: durationMs('worker.grace', options.grace ?? '25s'),
     pollMs: durationMs('worker.poll', options.poll ?? '1s', 10),
     sweepMs: durationMs('worker.sweep', options.sweep ?? '5s', 100),
-    keepDeadLettersMs: durationMs('worker.keepDeadLetters', options.keepDeadLetters ?? '30d'),
-    keepAttemptsMs: durationMs('worker.keepAttempts', options.keepAttempts ?? '7d'),
-    keepEffectsMs: durationMs('worker.keepEffects', options.keepEffects ?? '72h'),
     signals,
     label: checkText('worker.label', options.label ?? `${hostname()}:${process.pid}`.slice(-200), 200),
     chores,

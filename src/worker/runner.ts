@@ -6,6 +6,7 @@ import { CancelRequestedError, StoppingError, TimedOutError } from '../core/erro
 import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
+import type { Paused } from '../queue/pause.ts'
 import type { AbortReason, Events } from './events.ts'
 import { execute, failed } from './execute.ts'
 import type { Handler } from './handler.ts'
@@ -46,6 +47,8 @@ export class Runner {
   readonly #outcomes: Outcomes
   readonly #limits = new Timeouts((job) => this.#timeIsOver(job))
   readonly #patience = new Timeouts((job) => this.#end(job, failed(job, timedOut(job))))
+  /** What was paused since the last claim was sent, or may have been, and when this worker last heard of a pause. */
+  #paused: (Paused & { readonly heardAt: number }) | undefined
   #turnIsDue = false
   #turnEnds = Number.NEGATIVE_INFINITY
   #closed = false
@@ -67,6 +70,7 @@ export class Runner {
     this.leases = new Leases(leaseLane, worker, leaseMs, {
       lost: (job) => this.#lost(job),
       cancel: (job) => this.#cancel(job),
+      paused: (paused) => this.pause(paused),
       beat: () => this.#handBackSurplus(),
       ...events.about('renewing leases'),
     })
@@ -85,7 +89,19 @@ export class Runner {
       return job
     })
     if (this.#closed) this.close()
-    else this.#startNextTurn()
+    this.#releasePausedSince(sentAt)
+    this.#startNextTurn()
+  }
+
+  /**
+   * No job of these starts: those that wait are released, with no attempt spent. What runs goes on. Claims that are sent from
+   * here on return none of them.
+   */
+  pause(paused: Paused): void {
+    const queues = new Set([...(this.#paused?.queues ?? []), ...paused.queues])
+    const kinds = new Set([...(this.#paused?.kinds ?? []), ...paused.kinds])
+    this.#paused = { queues, kinds, heardAt: monotonicMs() }
+    this.#releasePaused(paused)
   }
 
   /** Starts nothing from here on: what waits goes back. */
@@ -198,6 +214,19 @@ export class Runner {
   #handBack(job: HeldJob): void {
     this.#slots.withdraw(job)
     this.#outcomes.add(job, { verb: 'release' })
+  }
+
+  /** A claim that was sent before this worker heard of a pause may have been carried out before the pause. */
+  #releasePausedSince(sentAt: number): void {
+    if (this.#paused === undefined) return
+    if (sentAt < this.#paused.heardAt) this.#releasePaused(this.#paused)
+    else this.#paused = undefined
+  }
+
+  #releasePaused({ queues, kinds }: Paused): void {
+    for (const job of this.#in('waiting')) {
+      if (queues.has(job.claimed.queue) || kinds.has(job.claimed.kind)) this.#handBack(job)
+    }
   }
 
   #handBackSurplus(): void {

@@ -10,21 +10,26 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Duration, durationMs } from '../core/duration.ts'
-import { SchemaError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
 import { stopOnSignals } from '../core/signals.ts'
-import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
+import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
+import { awaitSchema } from './await-schema.ts'
 import { Chores } from './chores.ts'
+import { compareConfiguration } from './compare-configuration.ts'
 import { Events, type WorkerEvents } from './events.ts'
 import { Fetcher } from './fetcher.ts'
 import { type Handler, handlersByKind } from './handler.ts'
 import { Housekeeper } from './housekeeper.ts'
-import { Listener } from './listener.ts'
+import { listenFor } from './listen-for.ts'
+import type { Listener } from './listener.ts'
+import { Loop } from './loop.ts'
 import { type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
+import { Registration } from './registration.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
 import type { Tally } from './tell-outcome.ts'
@@ -34,9 +39,8 @@ const STATEMENT_DEADLINE_MS = 10_000
 const STOPPED_FOR_MS = 1_000
 /** What is left to record when no handler runs any more has this long; then a database that does not answer is left. */
 const LAST_WORDS_MS = 10_000
-
-/** Wrong password, not allowed, no such database: at the start, waiting will not help. */
-const NOT_FOR_US = ['28P01', '28000', '3D000']
+/** That it has stopped is worth less: nothing waits for it. */
+const GOODBYE_MS = 2_000
 
 /** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
 export type Until = 'stopped' | 'empty' | 'once'
@@ -55,6 +59,10 @@ export class Worker {
   readonly #until: Until
   readonly #events: Events
   readonly #sessions: Session[] = []
+  /** Claims, housekeeping, and what this worker says of itself. */
+  readonly #claims: Lane
+  readonly #registration: Registration
+  readonly #registering: Loop
   readonly #slots: Slots
   readonly #runner: Runner
   readonly #fetcher: Fetcher
@@ -63,7 +71,6 @@ export class Worker {
   readonly #listener: Listener | undefined
   readonly #hurry = new AbortController()
   #lookedForSuspects = false
-  #isTold: boolean | undefined
   #running: Promise<void> | undefined
   #stopped: Promise<void> | undefined
   #isStopping = false
@@ -90,11 +97,13 @@ export class Worker {
       handlerLane: connection.lane,
       onFreed: () => this.#fetcher.slotsFreed(),
     })
-    const claims = this.#lane(STATEMENT_DEADLINE_MS)
-    this.#fetcher = this.#makeFetcher(claims)
-    this.#housekeeper = this.#makeHousekeeper(claims)
+    this.#claims = this.#lane(STATEMENT_DEADLINE_MS)
+    this.#registration = new Registration(this.#claims, this.identity)
+    this.#registering = new Loop(() => this.#register(), this.#events.about('registering'))
+    this.#fetcher = this.#makeFetcher(this.#claims)
+    this.#housekeeper = this.#makeHousekeeper(this.#claims)
     this.#chores = new Chores(this.#lane(STATEMENT_DEADLINE_MS), connection.pool, this.#events, this.#settings.chores)
-    if (until === 'stopped') this.#listener = this.#makeListener(claims)
+    if (until === 'stopped') this.#listener = this.#makeListener()
   }
 
   /** What was recorded so far. */
@@ -148,7 +157,7 @@ export class Worker {
       stop: (options) => this.stop(options),
     })
     try {
-      await this.#checkSchema()
+      await this.#awaitSchema()
       if (!this.#isStopping) await this.#start()
       await ended
     } finally {
@@ -158,33 +167,37 @@ export class Worker {
     }
   }
 
-  /** A database that cannot be reached yet is waited for, unless a caller waits for us; one that was not migrated is not. */
-  async #checkSchema(): Promise<void> {
+  /** A database that cannot be reached yet is waited for, unless a caller waits for us. */
+  async #awaitSchema(): Promise<void> {
     const stopAsked = new Promise<void>((resolve) => {
       this.#onStop = resolve
     })
-    const { problem, worksAgain } = this.#events.about('connecting')
-    while (!this.#isStopping) {
-      try {
-        await Promise.race([stopAsked, this.#connection.checkSchema(STATEMENT_DEADLINE_MS, stopAsked)])
-        return this.#isStopping ? undefined : worksAgain()
-      } catch (error) {
-        const wontHelp = error instanceof SchemaError || NOT_FOR_US.includes(String((error as { code?: unknown }).code))
-        if (wontHelp || this.#until !== 'stopped') throw error
-        problem(error)
-        await Promise.race([stopAsked, sleep(1_000 * (0.5 + Math.random()))])
-      }
-    }
+    await awaitSchema(this.#connection, {
+      deadlineMs: STATEMENT_DEADLINE_MS,
+      waits: this.#until === 'stopped',
+      stopAsked,
+      isStopping: () => this.#isStopping,
+      events: this.#events.about('connecting'),
+    })
   }
 
   async #start(): Promise<void> {
     this.#runner.start()
+    await compareConfiguration(this.#claims, this.#kinds, this.#connection.retention, (entry) =>
+      this.#events.log(entry),
+    )
     await this.#housekeeper.prepare().catch((error) => this.#events.problem('making partitions', error))
     if (this.#until === 'stopped') this.#housekeeper.start()
     else await this.#housekeeper.tick().catch((error) => this.#events.problem('housekeeping', error))
     if (this.#until === 'stopped') this.#chores.start()
+    this.#registering.start()
     this.#fetcher.start()
     this.#listener?.start()
+  }
+
+  /** Answers when it is to be done again. */
+  #register(): Promise<number> {
+    return this.#registration.renew(this.#kinds)
   }
 
   async #stop(graceMs: number): Promise<void> {
@@ -192,7 +205,7 @@ export class Worker {
     const who = `worker ${this.identity.label} is `
     this.#events.stopping(this.#slots.running, graceMs, signals.length > 0, who)
     this.#runner.close()
-    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener]
+    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener, this.#registering]
     const nothingNew = Promise.all(parts.map((part) => part?.stop()))
     await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
     this.#runner.abortAll()
@@ -206,6 +219,9 @@ export class Worker {
     this.#runner.releaseAll()
     await nothingNew
     await this.#runner.stop(giveUp.signal)
+    // If this fails, the registry shows when the worker was last seen.
+    lastWords.setEarlier(monotonicMs() + GOODBYE_MS)
+    await this.#registration.stopped().catch(() => {})
     lastWords.set(Number.POSITIVE_INFINITY)
     this.#end()
   }
@@ -229,6 +245,7 @@ export class Worker {
       slots: this.#slots,
       leases: this.#runner.leases,
       once: this.#until === 'once',
+      register: () => this.#register(),
       takesMore: () => this.#runner.takesMore,
       onClaimed: (claimId, sentAt, jobs) => {
         this.#lookedForSuspects = this.#until === 'once'
@@ -240,51 +257,37 @@ export class Worker {
   }
 
   #makeHousekeeper(lane: Lane): Housekeeper {
-    const { leaseMs, sweepMs, keepDeadLettersMs, keepAttemptsMs, keepEffectsMs } = this.#settings
+    const { leaseMs, sweepMs } = this.#settings
     return new Housekeeper({
       lane,
       events: this.#events,
       ...this.#names(),
       leaseMs,
       sweepEveryMs: sweepMs,
-      keepDeadLettersMs,
-      keepAttemptsMs,
-      keepEffectsMs,
-      keepFinishedMs: Math.max(...[...this.#handlers.values()].map(({ kind }) => kind.keepMs || 0)),
+      keepFinishedMs: Math.max(...this.#kinds.map(({ keepMs }) => keepMs || 0)),
       onSuspects: () => this.#fetcher.suspectsWait(),
     })
   }
 
-  #makeListener(over: Lane): Listener | undefined {
-    const { listen: connection, prepare } = this.#connection
-    if (connection === undefined) return undefined
-    const { queues } = this.#names()
-    return new Listener({
-      connection,
+  #makeListener(): Listener | undefined {
+    return listenFor(this.#connection, {
       deadlineMs: STATEMENT_DEADLINE_MS,
-      over,
-      prepare,
-      onWork: (queue) => {
-        if (queues.includes(queue)) this.#fetcher.wake()
-      },
-      onCancel: () => this.#runner.leases.lookForCancel(),
-      onHears: (hears) => this.#hears(hears),
-      events: this.#events.about('listening'),
+      over: this.#claims,
+      label: this.identity.label,
+      queues: this.#names().queues,
+      fetcher: this.#fetcher,
+      runner: this.#runner,
+      events: this.#events,
+      isStopping: () => this.#isStopping,
     })
   }
 
-  #hears(hears: boolean): void {
-    if (hears === this.#isTold || this.#isStopping) return
-    this.#isTold = hears
-    // What was enqueued before we listened told nobody.
-    if (hears) this.#fetcher.wake()
-    this.#events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
-    const message = hears ? 'is told of new work' : 'is not told of new work, and polls'
-    this.#events.log({ level: 'info', message: `worker ${this.identity.label} ${message}` })
+  get #kinds(): Kind[] {
+    return [...this.#handlers.values()].map(({ kind }) => kind)
   }
 
   #names(): { kinds: string[]; queues: string[] } {
-    const kinds = [...this.#handlers.values()].map(({ kind }) => kind)
+    const kinds = this.#kinds
     return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CENTURY_MS, type Duration, durationMs } from '../../src/core/duration.ts'
+import { CENTURY_MS, type Duration, durationMs, durationText } from '../../src/core/duration.ts'
 
 test('a duration is a number of milliseconds, or a number with its unit', () => {
   const cases: [Duration, number][] = [
@@ -69,4 +69,20 @@ test('the types know the units', () => {
   // @ts-expect-error: there are no weeks
   const weeks: Duration = '1w'
   assert.deepEqual([fine.length, bare, weeks], [3, '30', '1w'])
+})
+
+test('a duration is written with the largest unit that divides it', () => {
+  const cases: [number, Duration][] = [
+    [0, '0ms'],
+    [0.5, '0.5ms'],
+    [1_500, '1500ms'],
+    [90_000, '90s'],
+    [300_000, '5m'],
+    [129_600_000, '36h'],
+    [604_800_000, '7d'],
+  ]
+  for (const [ms, text] of cases) {
+    assert.equal(durationText(ms), text)
+    assert.equal(durationMs('x', text), ms)
+  }
 })

@@ -6,7 +6,7 @@ import { pruneEffects } from '../../src/effects/ledger.ts'
 import { handle } from '../../src/index.ts'
 import { claimed, failureOf, ledger, task } from '../support/effects.ts'
 import { until } from '../support/until.ts'
-import { codeOf, count, scene } from '../support/worker.ts'
+import { count, scene } from '../support/worker.ts'
 
 const HOURS_72 = 72 * 3_600_000
 
@@ -57,23 +57,20 @@ test('they are looked at a bounded number at a time, and none is passed over', a
   assert.deepEqual([pruned, await count(db, 'from leasehold.effect')], [30, 1])
 })
 
-test('a worker does so, after 72 hours or as long as it is told', async (t) => {
-  for (const [keepEffects, age] of [
-    [undefined, '73 hours'],
-    ['1h', '61 minutes'],
-  ] as const) {
-    const setting = await scene(t)
-    const { lh, db } = setting
+for (const [retention, age] of [
+  [{}, '73 hours'],
+  [{ effects: '1h' }, '61 minutes'],
+] as const) {
+  test(`a worker prunes effects after ${retention.effects ?? '72h, the default'}`, async (t) => {
+    const { lh, db, worker } = await scene(t, { retention })
+    await lh.configure([])
     const job = await claimed(lh)
     await job.once('charge', () => 1)
     await job.complete()
-    const options = keepEffects === undefined ? {} : { keepEffects }
-    assert.equal((await lh.drain([handle(task, () => {})], options)).completed, 0)
+    assert.equal((await lh.drain([handle(task, () => {})])).completed, 0)
     assert.equal(await count(db, 'from leasehold.effect'), 1)
     await db.clock.advance(age)
-    setting.worker([handle(task, () => {})], options)
-    await until('the effect is forgotten', async () => (await count(db, 'from leasehold.effect')) === 0)
-  }
-  const { lh } = await scene(t)
-  assert.equal(await codeOf(() => lh.worker([handle(task, () => {})], { keepEffects: 'x' as never })), 'INVALID_OPTION')
-})
+    worker([handle(task, () => {})])
+    await until('the effect is pruned', async () => (await count(db, 'from leasehold.effect')) === 0)
+  })
+}

@@ -108,11 +108,12 @@ test('a clock that jumps back by a day stops no duty', async (t) => {
 })
 
 test('jobs that nobody starts in time are dead letters, and dead letters are forgotten in theirs', async (t) => {
-  const { lh, db, worker } = await scene(t)
+  const { lh, db, worker } = await scene(t, { retention: { deadLetters: '3h' } })
+  await lh.configure([])
   const later = kind<number>('later')
   const expiresAt = new Date(Date.now() + 3_600_000)
   const { jobId } = await lh.enqueue(later, 1, { delay: '2h', expiresAt })
-  worker(idle, { ...often, keepDeadLetters: '3h' })
+  worker(idle, often)
   await db.clock.advance('61 min')
   await untilStatus(db, jobId, 'dead_letter')
   assert.equal((await shown(db, jobId)).reason, 'expired')
@@ -167,12 +168,13 @@ test('partitions are made ahead, as far as the longest memory of a kind, and old
 })
 
 test('keys and attempts are forgotten in their time', async (t) => {
-  const { lh, db, worker } = await scene(t)
+  const { lh, db, worker } = await scene(t, { retention: { attempts: '1d' } })
+  await lh.configure([])
   const keyed = kind<number>('keyed', { keepKey: '3h', keep: false, maxAttempts: 2, backoff: { first: 0 } })
   const flaky = handle(keyed, ({ attempt }) => {
     if (attempt === 1) throw new Error('not yet')
   })
-  const busy = worker([flaky], { ...often, keepAttempts: '1d' })
+  const busy = worker([flaky], often)
   const completed = next(busy, 'completed')
   const first = await lh.enqueue(keyed, 1, { idempotencyKey: 'k' })
   await completed

@@ -83,6 +83,26 @@ test('through a transaction pooler a cancelled handler is aborted, found by look
   }
 })
 
+test('through a transaction pooler a pause holds from the next claim on, and a resume from the next poll', async (t) => {
+  const { pooled, worker, db } = await behindPooler(t)
+  const names = statements(t)
+  const busy = worker([handle(sum, () => {}), handle(shout, () => {})], { poll: 20 }, pooled)
+  assert.equal(await pooled.pause({ kind: sum }, { by: 'ada' }), 'paused')
+  const claimsAgain = () => {
+    const before = names.length
+    return until('it has claimed again', () => names.slice(before).filter((name) => name === 'job.claim').length > 1)
+  }
+  await claimsAgain()
+  const paused = await pooled.enqueue(sum, [1])
+  await untilStatus(db, (await pooled.enqueue(shout, 'a')).jobId, 'completed')
+  await claimsAgain()
+  const { label, lease_generation } = await shown(db, paused.jobId)
+  assert.deepEqual([label, lease_generation], ['paused', '0'])
+  assert.equal(await pooled.resume({ kind: sum }), 'resumed')
+  await untilStatus(db, paused.jobId, 'completed')
+  await busy.stop()
+})
+
 test('through a transaction pooler a stopped worker hands back what it holds, and hears nothing to the end', async (t) => {
   const { pooled, worker, db } = await behindPooler(t)
   const names = statements(t)

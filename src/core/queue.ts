@@ -1,0 +1,38 @@
+import { checkText } from './check.ts'
+import { InvalidOptionError } from './errors.ts'
+import { checkOptions } from './options.ts'
+
+/** What happens to the later jobs of a key when one of its jobs becomes a dead letter. */
+export type OnDeadLetter = (typeof ON_DEAD_LETTER)[number]
+
+const ON_DEAD_LETTER = ['block', 'skip', 'park'] as const
+
+export interface QueueOptions {
+  /** Jobs with the same partition key start one after the other. Default: false. */
+  readonly ordered?: boolean
+  /** Default: block. */
+  readonly onDeadLetter?: OnDeadLetter
+}
+
+/** What workers claim from. */
+export interface Queue {
+  readonly name: string
+  readonly ordered: boolean
+  readonly onDeadLetter: OnDeadLetter
+}
+
+/**
+ * Declares a queue, for `configure()`. A queue that needs no options need not be declared: a kind names its queue. Touches no
+ * database. `ordered` and `onDeadLetter` are stored; they take effect with order per key, which is to come.
+ */
+export function queue(name: string, options: QueueOptions = {}): Queue {
+  checkText('name', name, 200)
+  const of = `queue(${JSON.stringify(name)})`
+  checkOptions(of, options, ['ordered', 'onDeadLetter'])
+  const { ordered = false, onDeadLetter = 'block' } = options
+  if (typeof ordered !== 'boolean') throw new InvalidOptionError(`${of}.ordered`, 'it must be true or false')
+  if (!ON_DEAD_LETTER.includes(onDeadLetter)) {
+    throw new InvalidOptionError(`${of}.onDeadLetter`, `it must be one of ${ON_DEAD_LETTER.join(', ')}`)
+  }
+  return Object.freeze({ name, ordered, onDeadLetter })
+}

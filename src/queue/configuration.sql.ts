@@ -1,0 +1,55 @@
+// What configure() stores. A row per queue and per kind, and one row of settings.
+
+// One statement: a deploy stores all of it or nothing. Rows are locked in one order, queues by name, then kinds by name, then
+// the settings, so two deploys at a time cannot deadlock; each subselect over the part before makes that part run first.
+// A queue that is only named by a kind is added if it is missing, and keeps its options. Pauses are never touched.
+//   $1 queues  $2 ordered  $3 on dead letter  $4 queues that were declared
+//   $5 kinds  $6 queue  $7 priority  $8 max attempts  $9 keep in ms  $10 keep the key in ms
+//   $11–$14 retention in ms of dead letters, attempts, effects, workers; null: as it is
+export const STORE_CONFIGURATION = `-- configuration.store
+with queues as (
+  insert into leasehold.queue (name, ordered, on_dead_letter)
+  select i.name, i.ordered, i.on_dead_letter
+  from unnest((select $1::text[]), (select $2::boolean[]), (select $3::text[])) as i (name, ordered, on_dead_letter)
+  order by i.name
+  on conflict (name) do update set ordered = excluded.ordered, on_dead_letter = excluded.on_dead_letter
+  where queue.name = any ($4::text[])
+    and (queue.ordered, queue.on_dead_letter) is distinct from (excluded.ordered, excluded.on_dead_letter)
+  returning name
+), kinds as (
+  insert into leasehold.kind (name, queue, priority, max_attempts, keep, keep_key)
+  select i.name, i.queue, i.priority, i.max_attempts, i.keep_ms * interval '1 ms', i.keep_key_ms * interval '1 ms'
+  from unnest((select $5::text[]), (select $6::text[]), (select $7::smallint[]), (select $8::smallint[]),
+    (select $9::float8[]), (select $10::float8[])) as i (name, queue, priority, max_attempts, keep_ms, keep_key_ms)
+  where (select count(*) from queues) >= 0
+  order by i.name
+  on conflict (name) do update set queue = excluded.queue, priority = excluded.priority,
+    max_attempts = excluded.max_attempts, keep = excluded.keep, keep_key = excluded.keep_key
+  where (kind.queue, kind.priority, kind.max_attempts, kind.keep, kind.keep_key)
+    is distinct from (excluded.queue, excluded.priority, excluded.max_attempts, excluded.keep, excluded.keep_key)
+  returning name
+), kept as (
+  update leasehold.settings
+  set keep_dead_letters = coalesce($11::float8 * interval '1 ms', keep_dead_letters),
+    keep_attempts = coalesce($12::float8 * interval '1 ms', keep_attempts),
+    keep_effects = coalesce($13::float8 * interval '1 ms', keep_effects),
+    keep_workers = coalesce($14::float8 * interval '1 ms', keep_workers)
+  where id = 1 and coalesce($11, $12, $13, $14) is not null and (select count(*) from kinds) >= 0
+  returning id
+)
+select (select count(*) from queues) as queues, (select count(*) from kinds) as kinds,
+  (select count(*) from kept) as settings`
+
+// How long rows are kept.
+export const READ_SETTINGS = `-- settings.read
+select extract(epoch from keep_dead_letters) * 1000 as dead_letters_ms,
+  extract(epoch from keep_attempts) * 1000 as attempts_ms, extract(epoch from keep_effects) * 1000 as effects_ms,
+  extract(epoch from keep_workers) * 1000 as workers_ms
+from leasehold.settings where id = 1`
+
+// Kinds as they were stored. Null: never configured.   $1 names
+export const READ_KINDS = `-- kind.read
+select name, queue, priority, max_attempts, extract(epoch from keep) * 1000 as keep_ms,
+  extract(epoch from keep_key) * 1000 as keep_key_ms
+from leasehold.kind where name = any ((select $1::text[])::text[])
+order by name`

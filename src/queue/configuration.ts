@@ -1,0 +1,147 @@
+/** What the database knows of queues and kinds, and how long rows are kept. Stored by a deploy, read by workers. */
+import { durationText } from '../core/duration.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
+import type { Queue } from '../core/queue.ts'
+import { RETAINED, type RetentionMs } from '../core/retention.ts'
+import type { Lane } from '../db/lane.ts'
+import { READ_KINDS, READ_SETTINGS, STORE_CONFIGURATION } from './configuration.sql.ts'
+import { numericArray } from './parameters.ts'
+
+export type Declaration = Kind | Queue
+
+/**
+ * Stores these kinds and queues, the queues that the kinds name, and the retention that was given. What was stored before
+ * and is not named stays. Safe to repeat, also after a lost reply.
+ */
+export async function storeConfiguration(
+  lane: Lane,
+  declarations: readonly Declaration[],
+  retention: Partial<RetentionMs>,
+): Promise<void> {
+  if (!Array.isArray(declarations)) {
+    throw new InvalidOptionError('configure', 'it must be a list of kinds and queues: [kind(…), queue(…)]')
+  }
+  const kinds = new Map<string, StoredKind>()
+  const declared = new Map<string, Queue>()
+  for (const [index, declaration] of declarations.entries()) {
+    if (isQueue(declaration)) addOnce(declared, 'queue', queueToStore(declaration))
+    else if (isKind(declaration)) addOnce(kinds, 'kind', kindToStore(declaration))
+    else {
+      throw new InvalidOptionError(`configure[${index}]`, "declare it with kind('name', { … }) or queue('name', { … })")
+    }
+  }
+  const queues = new Map(declared)
+  for (const { queue: name } of kinds.values()) {
+    if (!queues.has(name)) queues.set(name, { name, ordered: false, onDeadLetter: 'block' })
+  }
+  const [queueRows, kindRows] = [[...queues.values()], [...kinds.values()]]
+  await lane.run(STORE_CONFIGURATION, [
+    queueRows.map(({ name }) => name),
+    queueRows.map(({ ordered }) => ordered),
+    queueRows.map(({ onDeadLetter }) => onDeadLetter),
+    [...declared.keys()],
+    kindRows.map(({ name }) => name),
+    kindRows.map(({ queue }) => queue),
+    numericArray(kindRows.map(({ priority }) => priority)),
+    numericArray(kindRows.map(({ maxAttempts }) => maxAttempts)),
+    numericArray(kindRows.map(({ keepMs }) => keepMs)),
+    numericArray(kindRows.map(({ keepKeyMs }) => keepKeyMs)),
+    ...RETAINED.map((name) => retention[name] ?? null),
+  ])
+}
+
+/** How long rows are kept, as stored. */
+export async function readRetention(lane: Lane): Promise<RetentionMs> {
+  const [row] = await lane.run<'dead_letters_ms' | 'attempts_ms' | 'effects_ms' | 'workers_ms'>(READ_SETTINGS, [])
+  return {
+    deadLetters: Number(row!.dead_letters_ms),
+    attempts: Number(row!.attempts_ms),
+    effects: Number(row!.effects_ms),
+    workers: Number(row!.workers_ms),
+  }
+}
+
+/**
+ * Where this process declares something else than what is stored, a line each for the log. A kind that was never configured
+ * has nothing to differ from. Retention always has: the stored values apply, whatever a process asks for.
+ */
+export async function configurationDifferences(
+  lane: Lane,
+  kinds: readonly Kind[],
+  retention: Partial<RetentionMs>,
+): Promise<string[]> {
+  const declared = new Map(kinds.map((kind) => [kind.name, kindToStore(kind)]))
+  const stored = await lane.run<KindColumn>(READ_KINDS, [[...declared.keys()]])
+  const ofKinds = stored.flatMap((row) => {
+    const { name, queue, priority, maxAttempts, keepMs, keepKeyMs } = declared.get(row.name!)!
+    const about = `kind ${name} is configured with`
+    return [
+      ...difference(`${about} queue`, row.queue, queue),
+      ...difference(`${about} priority`, row.priority, priority),
+      ...difference(`${about} maxAttempts`, row.max_attempts, maxAttempts),
+      ...difference(`${about} keep`, row.keep_ms, keepMs, (ms) => (ms === 0 ? 'false' : durationText(ms))),
+      ...difference(`${about} keepKey`, row.keep_key_ms, keepKeyMs, durationText),
+    ]
+  })
+  if (Object.keys(retention).length === 0) return ofKinds
+  const applied = await readRetention(lane)
+  const ofRetention = RETAINED.flatMap((name) =>
+    difference(`retention.${name} is configured as`, applied[name], retention[name] ?? applied[name], durationText),
+  )
+  return [...ofKinds, ...ofRetention]
+}
+
+type KindColumn = 'name' | 'queue' | 'priority' | 'max_attempts' | 'keep_ms' | 'keep_key_ms'
+
+/** A line to log, or none. Null in the database: never configured. */
+function difference(
+  about: string,
+  stored: string | number | null,
+  declared: string | number,
+  text: (ms: number) => string = String,
+): string[] {
+  if (stored === null) return []
+  if (typeof declared === 'string') {
+    return stored === declared ? [] : [`${about} ${stored}, this process declares ${declared}; run configure()`]
+  }
+  if (micros(Number(stored)) === micros(declared)) return []
+  return [`${about} ${text(Number(stored))}, this process declares ${text(declared)}; run configure()`]
+}
+
+/** An interval holds microseconds, a duration in milliseconds may hold fractions of them. */
+function micros(ms: number): number {
+  return Math.round(ms * 1_000)
+}
+
+type StoredKind = Pick<Kind, 'name' | 'queue' | 'priority' | 'maxAttempts' | 'keepKeyMs'> & { readonly keepMs: number }
+
+/** The columns of a kind that the database knows. `keep: false` is stored as zero. */
+function kindToStore({ name, queue, priority, maxAttempts, keepMs, keepKeyMs }: Kind): StoredKind {
+  return { name, queue, priority, maxAttempts, keepMs: keepMs || 0, keepKeyMs }
+}
+
+function queueToStore({ name, ordered, onDeadLetter }: Queue): Queue {
+  return { name, ordered, onDeadLetter }
+}
+
+function isQueue(declaration: unknown): declaration is Queue {
+  return isDeclared(declaration) && 'onDeadLetter' in declaration
+}
+
+function isKind(declaration: unknown): declaration is Kind {
+  return isDeclared(declaration) && 'maxAttempts' in declaration
+}
+
+function isDeclared(declaration: unknown): declaration is { readonly name: string } {
+  return typeof (declaration as { name?: unknown } | null)?.name === 'string'
+}
+
+/** The same declaration twice is one; two that differ are a mistake that the last deploy would win. */
+function addOnce<Item extends { readonly name: string }>(to: Map<string, Item>, what: string, item: Item): void {
+  const before = to.get(item.name)
+  if (before !== undefined && JSON.stringify(before) !== JSON.stringify(item)) {
+    throw new InvalidOptionError('configure', `${what} ${item.name} is declared twice, with different options`)
+  }
+  to.set(item.name, item)
+}

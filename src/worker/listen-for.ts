@@ -1,0 +1,48 @@
+import type { Connection } from '../db/connection.ts'
+import type { Lane } from '../db/lane.ts'
+import { pausedBy } from '../queue/pause.ts'
+import type { Events } from './events.ts'
+import type { Fetcher } from './fetcher.ts'
+import { Listener } from './listener.ts'
+import type { Runner } from './runner.ts'
+
+export interface ListenForOptions {
+  readonly deadlineMs: number
+  /** Another connection, over which the listener is tested. */
+  readonly over: Lane
+  readonly label: string
+  readonly queues: readonly string[]
+  readonly fetcher: Fetcher
+  readonly runner: Runner
+  readonly events: Events
+  isStopping(): boolean
+}
+
+/** A listener that passes what it hears to the parts of a worker. Undefined where the connection says not to listen. */
+export function listenFor(connection: Connection, options: ListenForOptions): Listener | undefined {
+  const { listen, prepare } = connection
+  if (listen === undefined) return undefined
+  const { deadlineMs, over, label, queues, fetcher, runner, events, isStopping } = options
+  let heard: boolean | undefined
+  return new Listener({
+    connection: listen,
+    deadlineMs,
+    over,
+    prepare,
+    onWork: (queue) => {
+      if (queues.includes(queue)) fetcher.wake()
+    },
+    onCancel: () => runner.leases.lookForCancel(),
+    onPause: (message) => runner.pause(pausedBy(message)),
+    onHears: (hears) => {
+      if (hears === heard || isStopping()) return
+      heard = hears
+      // What was enqueued before this worker listened has notified nobody.
+      if (hears) fetcher.wake()
+      events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
+      const message = hears ? 'is told of new work' : 'is not told of new work, and polls'
+      events.log({ level: 'info', message: `worker ${label} ${message}` })
+    },
+    events: events.about('listening'),
+  })
+}

@@ -1,0 +1,54 @@
+// A worker compares what it declares with what was configured, and goes on either way.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { handle, kind } from '../../src/index.ts'
+import { next, type Scene, scene } from '../support/worker.ts'
+
+const receipt = kind<number>('send_receipt', { priority: 4, maxAttempts: 3, keep: false, keepKey: '2h' })
+const handlers = [handle(receipt, () => {})]
+
+const warnings = ({ log }: Scene) => log.filter(({ level }) => level === 'warn').map(({ message }) => message)
+
+test('a worker logs a warning per difference between its kinds and the configured ones', async (t) => {
+  const setting = await scene(t)
+  const stored = { queue: 'mail', priority: 4, maxAttempts: 5, keep: '36h', keepKey: '7d' } as const
+  await setting.lh.configure([kind('send_receipt', stored), kind('other', { queue: 'elsewhere' })])
+  await setting.lh.drain(handlers)
+  assert.deepEqual(warnings(setting), [
+    'kind send_receipt is configured with queue mail, this process declares send_receipt; run configure()',
+    'kind send_receipt is configured with maxAttempts 5, this process declares 3; run configure()',
+    'kind send_receipt is configured with keep 36h, this process declares false; run configure()',
+    'kind send_receipt is configured with keepKey 7d, this process declares 2h; run configure()',
+  ])
+})
+
+test('a worker logs nothing about kinds that are configured as it declares them', async (t) => {
+  const setting = await scene(t, { retention: { effects: '1.1h' } })
+  await setting.lh.configure([receipt])
+  await setting.lh.drain(handlers)
+  assert.deepEqual(warnings(setting), [])
+})
+
+test('a worker logs nothing about kinds that were never configured, paused ones included', async (t) => {
+  const setting = await scene(t)
+  await setting.lh.pause({ kind: receipt })
+  await setting.lh.drain(handlers)
+  assert.deepEqual(warnings(setting), [])
+})
+
+test('a worker logs a warning per retention that is stored otherwise', async (t) => {
+  const setting = await scene(t, { retention: { deadLetters: '90d', attempts: '7d', workers: '10d' } })
+  await setting.lh.drain(handlers)
+  assert.deepEqual(warnings(setting), [
+    'retention.deadLetters is configured as 30d, this process declares 90d; run configure()',
+    'retention.workers is configured as 90d, this process declares 10d; run configure()',
+  ])
+})
+
+test('a worker that cannot read the configuration starts all the same', async (t) => {
+  const { lh, db, worker, log } = await scene(t, { retention: { attempts: '1d' } })
+  await db.pool.query('alter table leasehold.settings rename to settings_elsewhere')
+  await lh.enqueue(receipt, 1)
+  await next(worker(handlers), 'completed')
+  assert.ok(log.some(({ message }) => message === 'the stored configuration could not be compared with this process'))
+})
