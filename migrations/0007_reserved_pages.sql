@@ -40,8 +40,8 @@ begin
   end if;
   -- Made by a later migration; this runs after all of them.
   if pg_relation_size('leasehold.effect') < 256 * 8192 then
-    insert into leasehold.effect (job_id, lease_generation, started_at, finished_at, name, result)
-    select -n, 0, 'epoch', 'epoch', '', to_jsonb(wide) from generate_series(1, 1024) n;
+    insert into leasehold.effect (job_id, lease_generation, salt, started_at, finished_at, name, result)
+    select -n, 0, 0, 'epoch', 'epoch', '', to_jsonb(wide) from generate_series(1, 1024) n;
     delete from leasehold.effect where job_id < 0;
   end if;
   return true;

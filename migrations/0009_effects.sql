@@ -2,18 +2,20 @@
 --
 -- What was done for a job, and which messages were handled: so that what runs twice has its effect once (decisions/0021).
 
+-- The salt is the job's: a job that got the id of another from a sequence that was set back does not find its effects.
 -- A row without finished_at was begun by that run, in that generation; whether it happened, only its worker knows. An effect
 -- can be begun again in one generation, so what a run says of it names the run. The columns that change are in no index,
 -- and pages have room for the second version.
 create table leasehold.effect (
   job_id           bigint not null,
   lease_generation bigint not null,
+  salt             integer not null,
   started_at       timestamptz not null,
   finished_at      timestamptz,
   run_id           uuid not null default gen_random_uuid(),
   name             text not null,
   result           jsonb,
-  constraint effect_pkey primary key (job_id, name),
+  constraint effect_pkey primary key (job_id, name, salt),
   constraint only_what_is_done_has_a_result check (result is null or finished_at is not null)
 ) with (fillfactor = 70, vacuum_truncate = off);
 

@@ -9,15 +9,15 @@
 // statement's snapshot, so ask again.
 export const BEGIN = `-- effect.begin
 with held as materialized (
-  select id, lease_generation from leasehold.job where id = $1 and claim_id = $2 for share
+  select id, lease_generation, salt from leasehold.job where id = $1 and claim_id = $2 for share
 ), begun as (
-  insert into leasehold.effect (job_id, name, lease_generation, run_id, started_at)
-  select id, $3, lease_generation, $4, leasehold.clock() from held
-  on conflict (job_id, name) do nothing
+  insert into leasehold.effect (job_id, name, lease_generation, salt, run_id, started_at)
+  select id, $3, lease_generation, salt, $4, leasehold.clock() from held
+  on conflict (job_id, name, salt) do nothing
   returning started_at
 ), found as materialized (
   select run_id, started_at, finished_at is not null as done, result
-  from leasehold.effect where job_id = $1 and name = $3
+  from leasehold.effect where job_id = $1 and name = $3 and salt = (select salt from held)
 )
 select (select true from held) as held, (select true from begun) as begun, (select run_id from found) as run_id,
   (select done from found) as done, (select result from found) as result,
@@ -69,21 +69,23 @@ select name, lease_generation, extract(epoch from started_at) * 1000 as started_
   extract(epoch from finished_at) * 1000 as finished_ms, result
 from leasehold.effect where job_id = $1 order by started_at, name`
 
-// An operator has found out. Not while the job is processing: its worker may be doing it this moment. The job row, if it is
-// not a dead letter, is locked, so that it cannot be claimed meanwhile.
+// An operator has found out. Not while the job is processing: its worker may be doing it this moment. The job's row is
+// locked, or that of its dead letter, so that it can be neither claimed nor redriven meanwhile.
 //   $1 job id  $2 name  $3 whether it happened  $4 result  $5 by
 export const SETTLE_EFFECT = `-- effect.settle
 with waiting as materialized (
   select claim_id is not null as claimed from leasehold.job where id = $1 for share
+), dead as materialized (
+  select id from leasehold.dead_letter where id = $1 for share
 ), done as (
   update leasehold.effect set finished_at = leasehold.clock(), result = $4::jsonb
   where job_id = $1 and name = $2 and finished_at is null and $3::boolean
-    and (select claimed from waiting) is not true
+    and (select claimed from waiting) is not true and (select count(*) from dead) >= 0
   returning job_id
 ), removed as (
   delete from leasehold.effect
   where job_id = $1 and name = $2 and finished_at is null and not $3::boolean
-    and (select claimed from waiting) is not true
+    and (select claimed from waiting) is not true and (select count(*) from dead) >= 0
   returning job_id
 ), noted as (
   insert into leasehold.operator_action (at, action, by, outcome, job_id, detail)

@@ -60,5 +60,5 @@ with mine as materialized (
 select id, lease_generation, (
     select leasehold.finish('cancelled', array_agg(id), $2, array_agg(cancel_reason))
     from looked where cancel_requested_at is not null
-  ) as moved
+  ) as finished
 from looked where id is not null`

@@ -67,16 +67,22 @@ with locked as materialized (
   delete from leasehold.claim
   where id = any (array(select id from expired where id not in (select claim from stuck)))
 )
-select claim, id, lease_generation, next, (
-    select sum(f.moved) from (
-      select leasehold.finish(next::leasehold.job_status, array_agg(id), worker_id,
-        array_agg(case next when 'cancelled' then cancel_reason else 'lease_expired' end)) as moved
-      from judged where next in ('dead_letter', 'cancelled') group by next, worker_id
-    ) f
-  ) as moved
+select claim, id, lease_generation, next, array(
+    select leasehold.finish(next::leasehold.job_status, array_agg(id), worker_id,
+      array_agg(case next when 'cancelled' then cancel_reason else 'lease_expired' end))
+    from judged where next in ('dead_letter', 'cancelled') group by next, worker_id
+  ) as finished
 from judged
 union all
 select id, null, null, null, null from expired`
+
+// The oldest expired claim waits a minute: a row of its own cannot be moved, and the others must not wait for it.
+export const POSTPONE_CLAIM = `-- claim.postpone
+update leasehold.claim set expires_at = leasehold.clock() + interval '1 minute'
+where id = (
+  select id from leasehold.claim where expires_at <= leasehold.clock() order by expires_at limit 1 for update skip locked
+)
+returning id`
 
 // Jobs that were not started in time.   $1 jobs at most
 export const EXPIRE = `-- job.expire
@@ -87,7 +93,7 @@ with due as materialized (
   limit $1
   for update skip locked
 )
-select leasehold.finish('dead_letter', array_agg(id), null, array_agg('expired'::text)) as moved, array_agg(id) as ids
+select leasehold.finish('dead_letter', array_agg(id), null, array_agg('expired'::text)) as finished, array_agg(id) as ids
 from due`
 
 // A dead letter stays as long as its key has to.   $1 age in ms  $2 dead letters at most

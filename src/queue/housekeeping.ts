@@ -2,12 +2,14 @@
 import { checkInteger, checkMilliseconds } from '../core/check.ts'
 import { SchemaError } from '../core/errors.ts'
 import type { Lane } from '../db/lane.ts'
+import { isAboutTheData } from '../db/refusal.ts'
 import {
   DROP_PARTITIONS,
   DROP_PARTITIONS_PAST,
   EXPIRE,
   MAKE_PARTITIONS,
   MAKE_PARTITIONS_AHEAD,
+  POSTPONE_CLAIM,
   PRUNE_DEAD_LETTERS,
   PRUNE_DEFAULT_ARCHIVE,
   PRUNE_DEFAULT_ATTEMPTS,
@@ -27,8 +29,22 @@ export interface Swept {
   readonly jobs: readonly (Lease & { readonly outcome: 'pending' | 'dead_letter' | 'cancelled' })[]
 }
 
-/** Reclaims the jobs of every claim whose lease has expired. */
+/**
+ * Reclaims the jobs of every claim whose lease has expired. A claim that the database refuses to sweep, for what is in it,
+ * is swept alone, put off for a minute and reported by the error, so that the others are swept.
+ */
 export async function sweep(lane: Lane, limit = 500): Promise<Swept> {
+  try {
+    return await sweepAll(lane, limit)
+  } catch (error) {
+    if (!isAboutTheData(error)) throw error
+    if (limit > 1) return sweep(lane, 1)
+    await lane.run(POSTPONE_CLAIM, [])
+    throw error
+  }
+}
+
+async function sweepAll(lane: Lane, limit: number): Promise<Swept> {
   const values = [checkLimit(limit), JOBS_PER_SWEEP]
   const rows = await lane.run<'claim' | 'id' | 'lease_generation' | 'next'>(SWEEP, values)
   const jobs = rows.filter(({ id }) => id !== null)

@@ -26,7 +26,7 @@ with looked as materialized (
 )
 select asked as id, outcome, case outcome when 'requested' then leasehold.tell('cancel', asked::text) end as told, (
     select leasehold.finish('cancelled', array_agg(id), null, array_agg($3::text)) from answered where outcome = 'cancelled'
-  ) as moved
+  ) as finished
 from answered`
 
 // A dead letter becomes a pending job again: same id, same generation, fresh attempts. A job that died with its worker

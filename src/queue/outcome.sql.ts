@@ -7,7 +7,8 @@
 // transaction) is answered `busy` and sent again. Hence no lock order is needed among job rows, and batches cannot deadlock.
 //
 // A job leaves through leasehold.finish() (decisions/0025), which the outer select calls over rows that a CTE has locked
-// and judged. The outer select reads no table, so that a distributed Postgres runs it on the node that runs the statement.
+// and judged. Nothing reads the column `finished`: selecting it is the call. The outer select reads no table, so that a
+// distributed Postgres runs it on the node that runs the statement.
 
 // One row: the positions of what was not completed. An id that was not locked is passed on as null, so that the arrays stay
 // parallel.
@@ -29,7 +30,7 @@ with looked as materialized (
   from looked where id is null
 )
 select leasehold.finish('completed', (select array_agg(id order by position) from looked), $5,
-    results => $3::jsonb[], keep_ms => $4::float8[]) as moved,
+    results => $3::jsonb[], keep_ms => $4::float8[]) as finished,
   (select array_agg(position) from missed where not busy) as refused,
   (select array_agg(position) from missed where busy) as busy`
 
@@ -82,12 +83,10 @@ with looked as materialized (
 select position, case outcome
     when 'pending' then leasehold.requeue(id, next_at, verb in ('snooze', 'release'), verb = 'fail')
     else outcome
-  end as outcome, (
-    select sum(f.moved) from (
-      select leasehold.finish(next::leasehold.job_status, array_agg(id), $7, array_agg(reason), array_agg(error)) as moved
-      from answered where next in ('dead_letter', 'cancelled') group by next
-    ) f
-  ) as moved
+  end as outcome, array(
+    select leasehold.finish(next::leasehold.job_status, array_agg(id), $7, array_agg(reason), array_agg(error))
+    from answered where next in ('dead_letter', 'cancelled') group by next
+  ) as finished
 from answered`
 
 // One job a call: a list of notes would need a join, and a handler reports on one job.
@@ -124,7 +123,8 @@ cross join lateral (
 export const RECORDED = `-- job.recorded
 select i.position, coalesce(
   (select a.status::text from leasehold.archive a where a.id = i.id and a.claim_id = i.claim_id limit 1),
-  (select 'dead_letter' from leasehold.dead_letter d where d.id = i.id and d.claim_id = i.claim_id),
+  (select case d.reason when 'lease_expired' then 'lease_expired' else 'dead_letter' end
+    from leasehold.dead_letter d where d.id = i.id and d.claim_id = i.claim_id),
   (select 'held' from leasehold.job j where j.id = i.id and j.claim_id = i.claim_id),
   (select a.outcome::text from leasehold.job_attempt a where a.job_id = i.id and a.claim_id = i.claim_id limit 1),
   (select 'superseded' from leasehold.job j where j.id = i.id),

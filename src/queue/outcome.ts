@@ -154,14 +154,16 @@ export async function cancelRequests(lane: Lane, leases: readonly Lease[]): Prom
 
 /**
  * What ended a claim whose outcome was sent but whose reply was lost.
- * held: nothing was recorded, send it again. failed, released, snoozed, cancelled: by this claim's own outcome.
- * crashed: the sweep took the job back. superseded: the job moved on, and this claim left no record. unknown: there is no
- * such job, which is what a completion that is not kept leaves behind.
+ * held: nothing was recorded, send it again. completed, dead_letter, failed, released, snoozed: by this claim's own outcome.
+ * cancelled: by it, or by the sweep. crashed, lease_expired: the sweep took the job back, or made it a dead letter.
+ * superseded: the job moved on, and this claim left no record. unknown: there is no such job, which is what a completion
+ * that is not kept leaves behind.
  */
 export type Recorded =
   | 'completed'
   | 'cancelled'
   | 'dead_letter'
+  | 'lease_expired'
   | 'failed'
   | 'released'
   | 'snoozed'
@@ -169,6 +171,21 @@ export type Recorded =
   | 'superseded'
   | 'held'
   | 'unknown'
+
+/** What an outcome leaves on record. A job that was buried and redriven since shows the failed attempt. */
+const LEAVES: Readonly<Record<string, readonly Recorded[]>> = {
+  complete: ['completed'],
+  fail: ['failed', 'dead_letter', 'cancelled'],
+  bury: ['dead_letter', 'failed'],
+  snooze: ['snoozed', 'cancelled'],
+  release: ['released', 'cancelled'],
+  cancel: ['cancelled'],
+}
+
+/** Whether an outcome that was sent before, and refused now, was recorded the first time. */
+export function wasRecorded(verb: string, found: Recorded | undefined): boolean {
+  return found !== undefined && (LEAVES[verb]?.includes(found) ?? false)
+}
 
 /** Answers in the order of the leases. */
 export async function recorded(lane: Lane, leases: readonly Lease[]): Promise<Recorded[]> {

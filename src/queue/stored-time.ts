@@ -1,7 +1,7 @@
 /**
- * A time as Postgres stores it: microseconds since 2000, as 16 hexadecimal digits in the text of a bytea. A claim returns
- * times this way, because a Date would lose the microseconds, because the text does not depend on a session's settings, and
- * because it costs a claim less than printing dates.
+ * A time as Postgres stores it: microseconds since 2000, in 16 hexadecimal digits. A claim returns times this way, because a
+ * Date would lose the microseconds, because no setting of a session changes the text, and because printing dates costs a
+ * claim more.
  */
 export type StoredTime = string & { readonly __brand: 'StoredTime' }
 
@@ -9,8 +9,8 @@ const YEAR_2000_MS = 946_684_800_000
 
 /** Negative: before 2000, with the sign bit set. Within one sign the digits sort as time does. */
 export function isEarlier(one: StoredTime, other: StoredTime): boolean {
-  const isNegative = one.charAt(2) >= '8'
-  return isNegative === other.charAt(2) >= '8' ? one < other : isNegative
+  const isNegative = one.charAt(0) >= '8'
+  return isNegative === other.charAt(0) >= '8' ? one < other : isNegative
 }
 
 export function dateOf(time: StoredTime): Date {
@@ -37,5 +37,5 @@ function clockText(micros: bigint): string {
 }
 
 function microsOf(time: StoredTime): bigint {
-  return BigInt.asIntN(64, BigInt(`0x${time.slice(2)}`))
+  return BigInt.asIntN(64, BigInt(`0x${time}`))
 }

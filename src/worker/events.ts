@@ -14,7 +14,7 @@ export interface JobInfo {
 }
 
 export type AbortReason = 'lease_lost' | 'cancelled' | 'timed_out' | 'stopping'
-export type DeadLetterReason = 'attempts_exhausted' | BuryReason
+export type DeadLetterReason = 'attempts_exhausted' | 'lease_expired' | BuryReason
 
 /** What a worker tells. An outcome is told once it is recorded. */
 export interface WorkerEvents extends CommonEvents {

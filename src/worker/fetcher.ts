@@ -150,10 +150,11 @@ export class Fetcher {
       throw error
     })
     const tookMs = monotonicMs() - sentAt
+    // First: whatever goes wrong below, the jobs are held, and are renewed or released.
+    if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
+    this.#claimed += jobs.length
     slots.noteRoundTrip(tookMs)
     this.#marks.learn({ fromStart, jobs, limit, tookMs })
-    this.#claimed += jobs.length
-    if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
     const queues = [...new Set(jobs.map(({ queue }) => queue))]
     const everyKind = room.kinds.length === this.#options.kinds.length
     return { full: jobs.length === limit && !(once && this.#claimed >= concurrency), fromStart, everyKind, queues }

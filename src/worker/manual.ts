@@ -30,6 +30,7 @@ import {
   recorded,
   type Settlement,
   settle,
+  wasRecorded,
 } from '../queue/outcome.ts'
 import { Registration } from './registration.ts'
 
@@ -175,21 +176,11 @@ export class ManualJob<Output = unknown> {
   /** After a lost reply a refusal may mean that it was done the first time (decisions/0009). */
   async #recordedBefore(tried: string): Promise<Recorded | 'pending'> {
     const [answer] = this.#uncertain ? await recorded(this.#lane, [this.#lease]) : []
-    if (answer === RECORDED_AS[tried]) return answer!
+    if (wasRecorded(tried, answer)) return answer!
     // A completed job that is not kept leaves no trace. Any other job without one is gone, lost in a failover.
     if (answer === 'unknown' && tried === 'complete' && this.#kind.keepMs === false) return answer
-    if (tried === 'fail' && answer === 'dead_letter') return 'dead_letter'
     throw new LeaseLostError(this.#lease)
   }
-}
-
-const RECORDED_AS: Readonly<Record<string, Recorded>> = {
-  complete: 'completed',
-  fail: 'failed',
-  bury: 'dead_letter',
-  snooze: 'snoozed',
-  release: 'released',
-  cancel: 'cancelled',
 }
 
 /**

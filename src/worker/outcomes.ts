@@ -10,12 +10,20 @@
  * refuses for what is in it is sent one by one, so that one bad outcome does not hold up the others.
  */
 import { setImmediate } from 'node:timers/promises'
-import pg from 'pg'
 import { RolledBackError } from '../core/errors.ts'
 import { describeError, encodeSafely } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
+import { isAboutTheData } from '../db/refusal.ts'
 import { type Lease, leaseOf, type Worker } from '../queue/job.ts'
-import { type Completion, complete, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
+import {
+  type Completion,
+  complete,
+  type Recorded,
+  recorded,
+  type Settlement,
+  settle,
+  wasRecorded,
+} from '../queue/outcome.ts'
 import type { HeldJob } from './job.ts'
 import { Loop, type LoopEvents } from './loop.ts'
 
@@ -50,6 +58,8 @@ export interface Report {
   readonly bytes: number
   /** Undefined until then. */
   known: Known | undefined
+  /** The sweep made the job a dead letter, before this outcome could be recorded. */
+  leaseExpired?: boolean
 }
 
 export interface OutcomeEvents extends LoopEvents {
@@ -128,14 +138,17 @@ export class Outcomes {
     try {
       await this.#send(batch)
     } catch (error) {
-      for (const report of batch) {
+      // What the database answered before the failure stands. A refusal does not: it may have been recorded earlier.
+      const open = batch.filter(({ known }) => known === undefined || known === 'refused')
+      for (const report of open) {
         report.uncertain = true
         report.known = undefined
       }
+      this.#leave(batch, open)
       this.#sticking = true
       this.#failing = !isAboutTheData(error)
       if (this.#failing) throw error
-      if (batch.length > 1) this.#oneByOne = batch.length
+      if (batch.length > 1) this.#oneByOne = open.length
       else this.#replace(batch[0]!, error)
       return 0
     }
@@ -148,6 +161,13 @@ export class Outcomes {
     this.#queue.push(...open)
     for (const report of batch) if (report.known !== undefined) this.#tell(report, report.known)
     return open.length === batch.length ? BUSY_AGAIN_MS : 0
+  }
+
+  /** Those that are known leave the queue; the others stay at its head. */
+  #leave(batch: readonly Report[], open: readonly Report[]): void {
+    if (open.length === batch.length) return
+    this.#queue.splice(0, batch.length, ...open)
+    for (const report of batch) if (report.known !== undefined) this.#tell(report, report.known)
   }
 
   #tell(report: Report, known: Known): void {
@@ -173,7 +193,7 @@ export class Outcomes {
     for (const [report, answer] of await this.#ask(toConfirm)) {
       // Still ours: the transaction in which the handler completed it did not commit, or not yet; then it is busy.
       if (answer === 'held') report.outcome = { verb: 'fail', error: rolledBack(), delayMs: backoffOf(report) }
-      else report.known = knownFrom(answer, 'confirm')
+      else learn(report, answer)
     }
 
     const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
@@ -196,7 +216,7 @@ export class Outcomes {
 
     for (const report of refused) report.known = 'refused'
     for (const [report, answer] of await this.#ask(refused.filter(({ uncertain }) => uncertain))) {
-      report.known = knownFrom(answer, report.outcome.verb)
+      learn(report, answer)
     }
   }
 
@@ -242,17 +262,21 @@ function rolledBack(): RolledBackError {
   )
 }
 
-/** Never held: the claim was gone when the outcome was refused, and a claim never comes back. */
-function knownFrom(answer: Recorded, tried: string): Known {
-  // Not kept, so it left no trace: the handler's transaction has completed it.
-  if (tried === 'confirm' && answer === 'unknown') return 'completed'
-  if (answer === 'completed' || answer === 'dead_letter' || answer === 'cancelled' || answer === 'unknown')
-    return answer
-  return answer === RETURNED_BY[tried] ? 'pending' : 'refused'
+/** What the record of its claim says of an outcome. */
+function learn(report: Report, answer: Recorded): void {
+  report.leaseExpired = answer === 'lease_expired'
+  report.known = knownFrom(answer, report)
 }
 
-/** What is on record when an outcome made the job pending again. Anything else was the sweep's doing. */
-const RETURNED_BY: Readonly<Record<string, Recorded>> = { fail: 'failed', snooze: 'snoozed', release: 'released' }
+/** Never held: the claim was gone when the outcome was refused, and a claim never comes back. */
+function knownFrom(answer: Recorded, { job, outcome: { verb } }: Report): Known {
+  if (answer === 'completed' || answer === 'cancelled' || answer === 'dead_letter') return answer
+  if (answer === 'lease_expired') return 'dead_letter'
+  // Not kept, so it left no trace: the handler's transaction has completed it.
+  if (answer === 'unknown') return verb === 'confirm' && job.handler.kind.keepMs === false ? 'completed' : 'unknown'
+  if (!wasRecorded(verb, answer)) return 'refused'
+  return verb === 'bury' ? 'dead_letter' : 'pending'
+}
 
 /** What the queue is to be told; the caller knows which verb it is. */
 function toItem<Item extends Lease>({ job, outcome }: Report): Item {
@@ -267,10 +291,4 @@ function finder(reports: readonly Report[], answers: number): (lease: Lease) => 
 
 function fenceOf({ jobId, claimId }: Lease): string {
   return `${jobId}/${claimId}`
-}
-
-/** Not the connection, the server or its disk, but a value: sent again, it would be refused again. */
-function isAboutTheData(error: unknown): boolean {
-  if (error instanceof RangeError) return true // Too long for a string.
-  return error instanceof pg.DatabaseError && /^(22|23|54)/.test(error.code ?? '')
 }

@@ -20,7 +20,8 @@ export function newTally(): Tally {
 }
 
 /** Counts an outcome, tells listeners of it, and logs it if somebody should look. */
-export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Report, known: Known): void {
+export function tellOutcome(events: Events, tally: Tally, report: Report, known: Known): void {
+  const { job, outcome } = report
   const { jobId, kind, generation } = job.claimed
   switch (known) {
     case 'completed':
@@ -35,8 +36,8 @@ export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Repo
       tellReturned(events, tally, job, outcome)
       break
     case 'dead_letter': {
-      const reason: DeadLetterReason = outcome.verb === 'bury' ? outcome.reason : 'attempts_exhausted'
-      const error = 'error' in outcome ? outcome.error : undefined
+      const reason = deadLetterReason(report)
+      const error = 'error' in outcome && reason !== 'lease_expired' ? outcome.error : undefined
       tally.deadLetters++
       events.tell('dead_letter', { ...job.info, error, reason })
       events.log({
@@ -63,6 +64,11 @@ export function tellOutcome(events: Events, tally: Tally, { job, outcome }: Repo
       events.log({ level: 'warn', message, jobId, kind })
     }
   }
+}
+
+function deadLetterReason({ outcome, leaseExpired }: Report): DeadLetterReason {
+  if (leaseExpired) return 'lease_expired'
+  return outcome.verb === 'bury' ? outcome.reason : 'attempts_exhausted'
 }
 
 function tellReturned(events: Events, tally: Tally, job: HeldJob, outcome: Outcome): void {

@@ -42,8 +42,8 @@ test('they are looked at a bounded number at a time, and none is passed over', a
   const lane = new Lane(db.pool)
   const held = await claimed(lh)
   await held.once('charge', () => 1)
-  await db.pool.query(`insert into leasehold.effect (job_id, name, lease_generation, started_at)
-    select 1000 + n / 3, n::text, 1, leasehold.clock() - interval '4 days' from generate_series(0, 29) n`)
+  await db.pool.query(`insert into leasehold.effect (job_id, name, lease_generation, salt, started_at)
+    select 1000 + n / 3, n::text, 1, 0, leasehold.clock() - interval '4 days' from generate_series(0, 29) n`)
   let rounds = 0
   let pruned = 0
   let after: Parameters<typeof pruneEffects>[2] = '0'

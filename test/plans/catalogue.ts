@@ -151,6 +151,7 @@ export const COLD = [
   operatorSql.FIND_DEAD_LETTERS, // a person asks, and may wait for a walk by age
   effectSql.LIST_EFFECTS, // the same, and sorts the effects of one job
   ...Object.values(fencedSql), // the caller's own table
+  housekeepingSql.POSTPONE_CLAIM, // when a claim cannot be swept
   housekeepingSql.PRUNE_DEFAULT_ARCHIVE,
   housekeepingSql.PRUNE_DEFAULT_ATTEMPTS,
   housekeepingSql.MAKE_PARTITIONS,

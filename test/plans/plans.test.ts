@@ -187,8 +187,8 @@ async function fill(count: number, after = 0): Promise<void> {
     [count],
   )
   await client.query(
-    `insert into leasehold.effect (job_id, name, lease_generation, started_at)
-     select n, 'a', 1, now() - interval '1 minute' from generate_series(1, $1 / 5) n`,
+    `insert into leasehold.effect (job_id, name, lease_generation, salt, started_at)
+     select n, 'a', 1, 0, now() - interval '1 minute' from generate_series(1, $1 / 5) n`,
     [count],
   )
   await client.query(

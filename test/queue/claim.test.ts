@@ -183,7 +183,7 @@ test('work committed late, behind the mark, is claimed at the next look from the
 })
 
 // 2030-01-01, as Postgres stores it.
-const NEW_YEAR = '\\x00035d15590f4000' as StoredTime
+const NEW_YEAR = '00035d15590f4000' as StoredTime
 
 test('a short batch or a wake-up brings the next look forward, but not more often than a thirtieth of the time', () => {
   let now = 1_000

@@ -2,12 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
+import { effectKey } from '../../src/effects/key.ts'
+import { Effects } from '../../src/effects/once.ts'
 import { claim, newClaimId } from '../../src/queue/claim.ts'
 import { everySpot } from '../../src/queue/marks.ts'
 import { settle } from '../../src/queue/outcome.ts'
 import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/queue/stored-time.ts'
 import { freshDatabase, suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
+import { claimNext, enqueueOne, LEASE_MS, newWorker, session, show } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
@@ -59,7 +61,7 @@ test('stored times keep their microseconds, their order and their sign', async (
   ]
   texts.push('2026-11-17 05:18:50.123456+00', '9998-12-31 12:00:00+00')
   const { rows } = await db.pool.query<{ stored: StoredTime }>(
-    'select timestamptz_send(t)::text as stored from unnest($1::timestamptz[]) with ordinality as i (t, n) order by n',
+    `select encode(timestamptz_send(t), 'hex') as stored from unnest($1::timestamptz[]) with ordinality as i (t, n) order by n`,
     [texts],
   )
   const stored = rows.map((row) => row.stored)
@@ -72,4 +74,34 @@ test('stored times keep their microseconds, their order and their sign', async (
     assert.deepEqual([isEarlier(stored[i - 1]!, stored[i]!), isEarlier(stored[i]!, stored[i - 1]!)], [true, false])
   }
   assert.equal(dateOf(stored[4]!).toISOString(), '2026-11-17T05:18:50.123Z')
+})
+
+test('no setting of a session changes what a claim returns', async () => {
+  const { client, lane: own } = await session(db)
+  await client.query("set bytea_output = 'escape'; set datestyle = 'SQL, DMY'; set timezone = 'Asia/Kolkata'")
+  await enqueueOne(lane, { queue: 'settings' })
+  const options = { queues: ['settings'], kinds: ['mail'] }
+  const worker = newWorker()
+  const [first] = await claimNext(own, { ...options, worker })
+  await settle(own, worker, [{ ...first!, verb: 'release' }])
+  const [second] = await claimNext(lane, options)
+  assert.deepEqual([first!.createdAt, first!.availableAt], [second!.createdAt, second!.availableAt])
+  assert.equal(effectKey(first!, 'charge'), effectKey(second!, 'charge'))
+})
+
+test('a list of buckets that is too short is refused', async () => {
+  const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
+  await assert.rejects(claim(lane, { ...request, buckets: new Uint8Array(64) }, everySpot(['any'])), { code: '22023' })
+})
+
+test('a job that got the id of another does not find its effects', async () => {
+  const queue = 'reused id'
+  const jobId = await enqueueOne(lane, { queue })
+  const [old] = await claimNext(lane, { queues: [queue], kinds: ['mail'] })
+  await new Effects(lane, old!).once('charge', () => 'receipt of the old job')
+  await db.pool.query('delete from leasehold.job where id = $1', [jobId])
+  await db.pool.query("select setval('leasehold.job_id', $1::bigint, false)", [jobId])
+  assert.equal(await enqueueOne(lane, { queue }), jobId)
+  const [job] = await claimNext(lane, { queues: [queue], kinds: ['mail'] })
+  assert.equal(await new Effects(lane, job!).once('charge', () => 'receipt of the new job'), 'receipt of the new job')
 })
