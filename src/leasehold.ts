@@ -28,7 +28,14 @@ import { type Declaration, storeConfiguration } from './queue/configuration.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import { type Maintained, maintain } from './queue/housekeeping.ts'
 import type { JobId } from './queue/job.ts'
-import { type ByOption, type CancelOutcome, cancel, findDeadLetters, redrive } from './queue/operator.ts'
+import {
+  type ByOption,
+  type CancelOptions,
+  type CancelOutcome,
+  cancel,
+  findDeadLetters,
+  redrive,
+} from './queue/operator.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './queue/pause.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
@@ -109,10 +116,14 @@ export class Leasehold {
     return waitFor(this.#connection.lane, jobId as JobId, options)
   }
 
-  /** A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or never was. */
-  async cancel(jobId: string): Promise<CancelOutcome> {
+  /**
+   * A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or there is no such job. The reason is
+   * kept with the job, `by` in the record of operator actions.
+   */
+  async cancel(jobId: string, options: CancelOptions = {}): Promise<CancelOutcome> {
+    checkOptions('cancel', options, ['by', 'reason'])
     for (let tries = 0; ; tries++) {
-      const [answer] = await cancel(this.#connection.lane, [jobId as JobId])
+      const [answer] = await cancel(this.#connection.lane, [jobId as JobId], options)
       if (answer!.outcome !== 'busy' || tries === BUSY_AT_MOST) return answer!.outcome
       await sleep(BUSY_AGAIN_MS)
     }
@@ -132,14 +143,16 @@ export class Leasehold {
   }
 
   /** Dead letters become jobs again, with fresh attempts. Answers with those that did. */
-  async redrive(which: string | readonly string[] | RedriveFilter): Promise<JobId[]> {
+  async redrive(which: string | readonly string[] | RedriveFilter, options: ByOption = {}): Promise<JobId[]> {
+    checkOptions('redrive', options, ['by'])
     const { lane } = this.#connection
-    if (typeof which === 'string') return redrive(lane, [which as JobId])
-    if (isList(which)) return redrive(lane, which as readonly JobId[])
+    if (typeof which === 'string') return redrive(lane, [which as JobId], options)
+    if (isList(which)) return redrive(lane, which as readonly JobId[], options)
     if (typeof which?.kind?.name !== 'string') throw new InvalidOptionError('redrive.kind', 'it must be a kind')
     checkOptions('redrive', which, ['kind', 'reason', 'limit'])
     const { kind, ...filter } = which
-    return redrive(lane, await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name }))
+    const found = await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name })
+    return redrive(lane, found, options)
   }
 
   /**
@@ -159,7 +172,7 @@ export class Leasehold {
    * Says whether an effect happened that was begun and whose end is not on record; then redrive the job. Answers
    * `processing`, and changes nothing, while a worker has the job.
    */
-  settleEffect(jobId: string, name: string, finding: EffectFinding): Promise<EffectSettled> {
+  settleEffect(jobId: string, name: string, finding: EffectFinding & ByOption): Promise<EffectSettled> {
     return settleEffect(this.#connection.lane, jobId as JobId, name, finding)
   }
 

@@ -14,10 +14,15 @@ export interface ByOption {
 /** cancelled: it was pending. requested: it runs, and its worker will abort it. busy: locked this moment, ask again. */
 export type CancelOutcome = 'cancelled' | 'requested' | 'busy' | 'not_found'
 
+export interface CancelOptions extends ByOption {
+  /** Why, kept with the job. At most 1,000 bytes. */
+  readonly reason?: string
+}
+
 export async function cancel(
   lane: Lane,
   jobIds: readonly JobId[],
-  { by, reason }: ByOption & { readonly reason?: string } = {},
+  { by, reason }: CancelOptions = {},
 ): Promise<{ jobId: JobId; outcome: CancelOutcome }[]> {
   const why = reason === undefined ? null : checkText('reason', reason, REASON_CHARS)
   const rows = await lane.run<'id' | 'outcome'>(CANCEL, [idArray('jobIds', [...new Set(jobIds)]), checkBy(by), why])

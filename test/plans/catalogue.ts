@@ -4,11 +4,14 @@ import * as fencedSql from '../../src/effects/fenced-table.sql.ts'
 import * as leaseSql from '../../src/effects/lease.sql.ts'
 import * as messageSql from '../../src/effects/message.sql.ts'
 import * as claimSql from '../../src/queue/claim.sql.ts'
+import * as configurationSql from '../../src/queue/configuration.sql.ts'
 import * as dutySql from '../../src/queue/duty.sql.ts'
 import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
 import * as housekeepingSql from '../../src/queue/housekeeping.sql.ts'
 import * as operatorSql from '../../src/queue/operator.sql.ts'
 import * as outcomeSql from '../../src/queue/outcome.sql.ts'
+import * as pauseSql from '../../src/queue/pause.sql.ts'
+import * as registrySql from '../../src/queue/registry.sql.ts'
 import * as wakeSql from '../../src/queue/wake.sql.ts'
 
 export const BATCH = 500
@@ -161,10 +164,14 @@ export const COLD = [
   housekeepingSql.RESERVE_PAGES,
   ...Object.values(dutySql), // a table of four rows
   ...Object.values(wakeSql), // a row per queue
+  ...Object.values(configurationSql), // a row per queue and kind, sent by a deploy and by a worker that starts
+  ...Object.values(pauseSql), // the same rows, of which those that are paused have an index of their own
+  ...Object.values(registrySql), // a row per worker process, written by its primary key and pruned by a scan
 ]
 
 export const ALL = [
   claimSql,
+  configurationSql,
   dutySql,
   effectSql,
   fencedSql,
@@ -174,5 +181,7 @@ export const ALL = [
   housekeepingSql,
   operatorSql,
   outcomeSql,
+  pauseSql,
+  registrySql,
   wakeSql,
 ].flatMap((module) => Object.values(module))

@@ -45,8 +45,10 @@ test('SET calls no volatile function, and no stable one on a column', () => {
 
 test('ON CONFLICT DO UPDATE assigns what was excluded, and nothing that is computed', () => {
   for (const sql of everything) {
-    for (const [, set] of sql.matchAll(/\bdo update set\s([\s\S]*?)(?:\n\)|\n\w|$)/g)) {
+    for (const [, clause] of sql.matchAll(/\bdo update set\s([\s\S]*?)(?:\breturning\b|\n\)|\n\w|$)/g)) {
+      const [set, where = ''] = clause!.split(/\bwhere\b/)
       assert.match(set!.trim(), /^(\w+ = excluded\.\w+(,\s*)?)+$/, set)
+      assert.doesNotMatch(where, /\bselect\b|\b(?!any\b)\w+\(/, where)
     }
   }
 })
