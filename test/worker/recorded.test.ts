@@ -1,0 +1,155 @@
+// What a worker reports of outcomes whose reply was lost, or whose batch failed half way: what was recorded, and nothing else.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { QueryArrayConfig, QueryArrayResult } from 'pg'
+import { Lane } from '../../src/db/lane.ts'
+import { handle, type Kind, kind, type WorkerEvents } from '../../src/index.ts'
+import { claim, newClaimId } from '../../src/queue/claim.ts'
+import { enqueue } from '../../src/queue/enqueue.ts'
+import { sweep } from '../../src/queue/housekeeping.ts'
+import { everySpot } from '../../src/queue/marks.ts'
+import { cancel, redrive } from '../../src/queue/operator.ts'
+import { Events } from '../../src/worker/events.ts'
+import { HeldJob } from '../../src/worker/job.ts'
+import { type Outcome, Outcomes } from '../../src/worker/outcomes.ts'
+import { newTally, tellOutcome } from '../../src/worker/tell-outcome.ts'
+import { suiteDatabase } from '../support/database.ts'
+import { LEASE_MS, newWorker, show } from '../support/queue.ts'
+
+const db = await suiteDatabase()
+const lane = new Lane(db.pool)
+const worker = newWorker()
+
+/** Claimed by this worker, as many as asked for. */
+async function held(of: Kind, count = 1): Promise<HeldJob[]> {
+  const { name, maxAttempts } = of
+  await enqueue(
+    lane,
+    Array.from({ length: count }, () => ({ kind: name, input: 1, maxAttempts })),
+  )
+  const claimId = newClaimId()
+  const request = { claimId, worker, kinds: [name], limit: count, leaseMs: LEASE_MS }
+  const leased = {
+    id: claimId,
+    open: [],
+    renewedAt: 0,
+    deadline: Number.POSITIVE_INFINITY,
+    lost: false,
+    leftToSweep: false,
+  }
+  const handler = handle(of, () => {})
+  return (await claim(lane, request, everySpot([name]))).map((job) => new HeldJob(job, handler, leased))
+}
+
+/** Sends the outcomes in one batch, the first time through `send`, and returns what was told of them. */
+async function told(
+  reports: readonly (readonly [HeldJob, Outcome])[],
+  send: (name: string, query: () => Promise<QueryArrayResult>) => Promise<QueryArrayResult> = (_, query) => query(),
+): Promise<string[]> {
+  const query = (config: QueryArrayConfig) => send(/^-- (\S+)/.exec(config.text)![1]!, () => db.pool.query(config))
+  const events = new Events(() => {})
+  const lines: string[] = []
+  for (const name of [
+    'completed',
+    'cancelled',
+    'retrying',
+    'released',
+    'refused',
+    'unknown',
+  ] satisfies (keyof WorkerEvents)[]) {
+    events.on(name, () => void lines.push(name))
+  }
+  events.on('dead_letter', ({ reason, error }) => void lines.push(`dead_letter ${reason} ${error}`))
+  const outcomes = new Outcomes(new Lane({ query }), worker, 100, {
+    known: (report, known) => tellOutcome(events, newTally(), report, known),
+    problem: () => {},
+  })
+  for (const [job, outcome] of reports) outcomes.add(job, outcome)
+  outcomes.start()
+  await outcomes.drained()
+  await outcomes.stop()
+  return lines
+}
+
+/** Fails the first statement of this name, after `meanwhile`, and without carrying it out. */
+function failingOnce(statement: string, meanwhile: () => Promise<unknown> = async () => {}) {
+  let failed = false
+  return async (name: string, query: () => Promise<QueryArrayResult>) => {
+    if (failed || name !== statement) return query()
+    failed = true
+    await meanwhile()
+    throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+  }
+}
+
+/** Carries the first statement of this name out, and loses its reply. */
+function losingReply(statement: string, meanwhile: () => Promise<unknown> = async () => {}) {
+  let lost = false
+  return async (name: string, query: () => Promise<QueryArrayResult>) => {
+    const answer = await query()
+    if (lost || name !== statement) return answer
+    lost = true
+    await meanwhile()
+    throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+  }
+}
+
+const fail = { verb: 'fail', error: new Error('no route'), delayMs: 1 } as const
+
+test('completions that were acknowledged are told as such, although a later statement of their batch failed', async () => {
+  const forgotten = kind('forgotten', { keep: false })
+  const jobs = await held(forgotten, 10)
+  const complete = { verb: 'complete', keepMs: false } as const
+  const outcomes = jobs.map((job, n) => [job, n === 9 ? fail : complete] as const)
+  const lines = await told(outcomes, failingOnce('job.settle'))
+  assert.deepEqual(lines, [...Array.from({ length: 9 }, () => 'completed'), 'retrying'])
+})
+
+test('a failure that the sweep was quicker than is told as the dead letter that the sweep made', async () => {
+  await db.pool.query('delete from leasehold.claim') // Its only claim: the job is to blame.
+  const [job] = await held(kind('swept', { maxAttempts: 1 }))
+  const lines = await told(
+    [[job!, fail]],
+    failingOnce('job.settle', async () => {
+      await db.pool.query("update leasehold.claim set expires_at = now() - interval '1 s'")
+      await sweep(lane)
+    }),
+  )
+  assert.deepEqual(lines, ['dead_letter lease_expired undefined'])
+  assert.equal((await show(db, job!.claimed.jobId)).reason, 'lease_expired')
+})
+
+test('a failure that the sweep was quicker than, with attempts left, is refused: it is not on record', async () => {
+  const [job] = await held(kind('swept with attempts'))
+  const lines = await told(
+    [[job!, fail]],
+    failingOnce('job.settle', async () => {
+      await db.pool.query("update leasehold.claim set expires_at = now() - interval '1 s'")
+      await sweep(lane)
+    }),
+  )
+  assert.deepEqual(lines, ['refused'])
+  assert.equal((await show(db, job!.claimed.jobId)).last_error, null)
+})
+
+test('an outcome that was recorded is told, whatever happened to the job since', async () => {
+  const [failed, buried, released] = await held(kind('recorded'), 3)
+  assert.deepEqual(await told([[failed!, fail]], losingReply('job.settle')), ['retrying'])
+  const bury = { verb: 'bury', error: new Error('never'), reason: 'fatal' } as const
+  const again = losingReply('job.settle', () => redrive(lane, [buried!.claimed.jobId]))
+  assert.deepEqual(await told([[buried!, bury]], again), ['dead_letter fatal Error: never'])
+  await cancel(lane, [released!.claimed.jobId])
+  assert.deepEqual(await told([[released!, { verb: 'release' }]], losingReply('job.settle')), ['cancelled'])
+})
+
+test('a job that its handler completed is told as completed without a trace only if its kind keeps none', async () => {
+  for (const [keep, expected] of [
+    [false, 'completed'],
+    ['7d', 'unknown'],
+  ] as const) {
+    const [job] = await held(kind(`confirmed ${keep}`, { keep }))
+    job!.completions = 1
+    await db.pool.query('delete from leasehold.job where id = $1', [job!.claimed.jobId])
+    assert.deepEqual(await told([[job!, { verb: 'confirm' }]]), [expected])
+  }
+})
