@@ -22,6 +22,20 @@ export function quoteTable(option: string, name: string): string {
   return parts.map((part) => quoteName(option, part)).join('.')
 }
 
+/**
+ * A role, quoted. Cloud providers name roles after e-mail addresses, so any name that Postgres accepts is accepted here. To
+ * `public` a grant is for everybody, quoted or not.
+ */
+export function quoteRole(option: string, name: string): string {
+  const isName = typeof name === 'string' && name.isWellFormed() && !name.includes('\0')
+  const bytes = isName ? Buffer.byteLength(name) : 0
+  if (bytes >= 1 && bytes <= 63 && name !== 'public' && name !== 'none') return `"${name.replaceAll('"', '""')}"`
+  throw new InvalidOptionError(
+    option,
+    `${JSON.stringify(name)} is not the name of a role: 1 to 63 bytes, not "public" or "none"`,
+  )
+}
+
 /** Puts names into a statement that was written with `{table}`, `{id}` and so on. */
 export function renderNames(statement: string, names: Readonly<Record<string, string>>): string {
   return statement.replace(/\{(\w+)\}/g, (_, word: string) => {

@@ -126,19 +126,18 @@ export interface Maintained {
  * call. Throws SchemaError for another role.
  */
 export async function maintain(lane: Lane): Promise<Maintained> {
+  const [pages] = await lane.run<'reserved'>(RESERVE_PAGES, [])
+  if (pages!.reserved === null) {
+    throw new SchemaError(`maintain() must be called by the owner of the tables in schema "${lane.schema}".`)
+  }
   const repeat = async (statement: string): Promise<number> => {
     for (let sum = 0; ; ) {
       const [row] = await lane.run<'count'>(statement, [])
-      if (row!.count === null)
-        throw new SchemaError(`Only the owner of schema "${lane.schema}" can maintain its tables.`)
-      if (row!.count === '0') return sum
+      if (Number(row!.count) === 0) return sum
       sum += Number(row!.count)
     }
   }
-  const made = await repeat(MAKE_PARTITIONS_AHEAD)
-  const dropped = await repeat(DROP_PARTITIONS_PAST)
-  await lane.run(RESERVE_PAGES, [])
-  return { made, dropped }
+  return { made: await repeat(MAKE_PARTITIONS_AHEAD), dropped: await repeat(DROP_PARTITIONS_PAST) }
 }
 
 function checkLimit(limit: number): number {

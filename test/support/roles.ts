@@ -1,7 +1,9 @@
 // Roles belong to the server and not to a database: each test makes its own and drops them when its database is gone.
+import type { TestContext } from 'node:test'
 import pg from 'pg'
+import { grantsSql, migrate } from '../../src/index.ts'
 import type { TestDatabase } from './database.ts'
-import type { Undo } from './worker.ts'
+import { lastFirst, scene, type Undo } from './worker.ts'
 
 let made = 0
 
@@ -27,6 +29,31 @@ export async function connectAs(undo: Undo, db: Pick<TestDatabase, 'url'>, role:
   await client.connect()
   undo.after(() => client.end())
   return client
+}
+
+/**
+ * A schema that a role without further rights owns, and three roles with the rights of grantsSql(). Of odd names, and in a
+ * database in which PUBLIC may execute nothing of the owner's.
+ */
+export async function withRoles(t: TestContext) {
+  const undo = lastFirst(t)
+  const owner = await newRole(undo, 'owner')
+  const roles = {
+    worker: await newRole(undo, 'we"ird-worker@example.com'),
+    producer: await newRole(undo, 'leasehold.producer'),
+    reader: await newRole(undo, 'Reader; drop role x'),
+  }
+  const setting = await scene(undo as TestContext)
+  const { db } = setting
+  await db.pool.query(`drop schema leasehold cascade; create schema leasehold authorization ${owner}`)
+  const ownerClient = await connectAs(undo, db, owner)
+  await ownerClient.query('alter default privileges revoke execute on functions from public')
+  await migrate(ownerClient)
+  await ownerClient.query(grantsSql(roles))
+  await ownerClient.query(grantsSql(roles)) // It can be repeated.
+  const as = (role: keyof typeof roles) => setting.leasehold({ connectionString: urlAs(db, roles[role]) })
+  const client = (role: keyof typeof roles) => connectAs(undo, db, roles[role])
+  return { ...setting, undo, roles, owner: setting.leasehold({ connectionString: urlAs(db, owner) }), as, client }
 }
 
 async function asAdmin(statement: string): Promise<void> {

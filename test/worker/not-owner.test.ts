@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { checkSchema, handle, kind, migrate } from '../../src/index.ts'
+import { checkSchema, grantsSql, handle, kind, migrate } from '../../src/index.ts'
 import { dropPartitions, makePartitions } from '../../src/queue/housekeeping.ts'
 import { connectAs, newRole, urlAs } from '../support/roles.ts'
 import { until } from '../support/until.ts'
@@ -12,14 +12,12 @@ const task = kind<number>('task')
 const idle = [handle(task, () => {})]
 const often = { sweep: 100, poll: 50 }
 
-/** A database, and a role that may read and write every row and owns nothing. */
+/** A database, and a role with the rights of a worker. */
 async function withStranger(t: TestContext) {
   const undo = lastFirst(t)
   const role = await newRole(undo, 'stranger')
   const setting = await scene(undo as TestContext)
-  await setting.db.pool.query(`grant usage on schema leasehold to ${role};
-    grant select, insert, update, delete on all tables in schema leasehold to ${role};
-    grant usage on all sequences in schema leasehold to ${role}`)
+  await setting.db.pool.query(grantsSql({ worker: role }))
   const client = await connectAs(undo, setting.db, role)
   const stranger = setting.leasehold({ connectionString: urlAs(setting.db, role) })
   return { ...setting, role, client, lane: new Lane(client), stranger }
@@ -33,6 +31,8 @@ test('a role that owns nothing calls migrate() on an up-to-date schema, today an
     await checkSchema(client)
   }
   assert.equal(await count(db, "from pg_class where relname ~ '^archive_\\d+$' and relkind = 'r'"), 15, 'none was made')
+  await db.pool.query('delete from leasehold.migration where version = (select max(version) from leasehold.migration)')
+  await assert.rejects(migrate(client), { code: '42501' })
 })
 
 test('a role that owns nothing makes and drops no partition, and learns so', async (t) => {
@@ -67,7 +67,10 @@ test('partitions made by a member of the owner belong to the owner', async (t) =
 
 test('maintain() by the owner makes and drops every partition that is due, and is refused to others', async (t) => {
   const { db, lh, stranger } = await withStranger(t)
-  await assert.rejects(stranger.maintain(), { code: 'SCHEMA', message: /Only the owner of schema "leasehold"/ })
+  await assert.rejects(stranger.maintain(), {
+    code: 'SCHEMA',
+    message: /by the owner of the tables in schema "leasehold"/,
+  })
   await db.pool.query(
     `insert into leasehold.kind (name, keep) values ('long', '20 days'), ('longer', '1 year'), ('none', null)`,
   )
@@ -132,6 +135,8 @@ test('a prune step that is refused keeps no other step from running', async (t) 
     attempts: 'job_attempt_default',
     effects: 'effect',
     messages: 'processed_message',
+    workers: 'worker',
+    'operator actions': 'operator_action',
     keys: 'idempotency_key',
   }
   for (const table of Object.values(steps)) await db.pool.query(`revoke delete on leasehold.${table} from ${role}`)

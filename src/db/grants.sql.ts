@@ -1,0 +1,41 @@
+// The rights of the roles in docs/roles.md. {role} and {schema} become quoted names (grants.ts). A right on a partitioned table
+// covers its partitions; only the default partitions, which are pruned row by row, are named themselves.
+
+// Every role. Functions run with the rights of their caller.
+export const GRANT_ACCESS = `-- grants.access
+grant usage on schema {schema} to {role};
+grant execute on all functions in schema {schema} to {role};
+grant select on leasehold.migration to {role}`
+
+// The columns that an enqueue writes, and those that it reads back. None of those holds a part of an input, a result or an
+// error. input_hash tells whether a key was used with another input.
+export const GRANT_PRODUCER = `-- grants.producer
+grant usage on sequence leasehold.job_id to {role};
+grant insert (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind, payload,
+  partition_key, idempotency_key, metadata) on leasehold.job to {role};
+grant select (id, queue, available_at) on leasehold.job to {role};
+grant insert (queue, key, job_id, keep_for, input_hash) on leasehold.idempotency_key to {role};
+grant select (queue, key, job_id, input_hash) on leasehold.idempotency_key to {role};
+grant select (queue, until) on leasehold.busy to {role};
+grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind to {role}`
+
+export const GRANT_READER = `-- grants.reader
+grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dead_letter, leasehold.job_attempt,
+  leasehold.idempotency_key, leasehold.effect, leasehold.processed_message, leasehold.busy, leasehold.duty,
+  leasehold.queue, leasehold.kind, leasehold.settings, leasehold.worker, leasehold.operator_action to {role};
+grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions to {role}`
+
+// A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. Of queues and kinds a worker's role can change the
+// pause alone; configure() is for the owner.
+export const GRANT_WORKER = `-- grants.worker
+grant usage on sequence leasehold.job_id, leasehold.operator_action_id to {role};
+grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
+  leasehold.processed_message, leasehold.worker, leasehold.operator_action to {role};
+grant select, insert, delete on leasehold.idempotency_key to {role};
+grant select, insert on leasehold.archive, leasehold.job_attempt to {role};
+grant select, delete on leasehold.archive_default, leasehold.job_attempt_default to {role};
+grant select, insert, update on leasehold.busy, leasehold.duty to {role};
+grant select on leasehold.queue, leasehold.kind, leasehold.settings to {role};
+grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.queue to {role};
+grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.kind to {role};
+grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions to {role}`
