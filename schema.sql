@@ -651,6 +651,30 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.raise_job_id()
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  highest bigint;
+begin
+  if not "leasehold".is_owner() then
+    return null;
+  end if;
+  select greatest(
+    (select max(j.id) from "leasehold".job j), (select max(d.id) from "leasehold".dead_letter d),
+    (select max(a.id) from "leasehold".archive a), (select max(k.job_id) from "leasehold".idempotency_key k),
+    (select max(e.job_id) from "leasehold".effect e)
+  ) into highest;
+  if highest > (select s.last_value from "leasehold".job_id s) then
+    return setval('"leasehold".job_id', highest);
+  end if;
+  return 0;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.requeue(job_id bigint, next_at timestamp with time zone, returns_attempt boolean, clears_crashes boolean)
  RETURNS text
  LANGUAGE plpgsql

@@ -47,3 +47,27 @@ begin
   return true;
 end
 $$;
+
+-- A logical replica or a partial restore has the rows and not the sequence, and would hand out ids that are in use. Called by
+-- every migrate(). Only ever forwards; null for a role that does not own the tables.
+create function leasehold.raise_job_id() returns bigint
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  highest bigint;
+begin
+  if not leasehold.is_owner() then
+    return null;
+  end if;
+  select greatest(
+    (select max(j.id) from leasehold.job j), (select max(d.id) from leasehold.dead_letter d),
+    (select max(a.id) from leasehold.archive a), (select max(k.job_id) from leasehold.idempotency_key k),
+    (select max(e.job_id) from leasehold.effect e)
+  ) into highest;
+  if highest > (select s.last_value from leasehold.job_id s) then
+    return setval('leasehold.job_id', highest);
+  end if;
+  return 0;
+end
+$$;

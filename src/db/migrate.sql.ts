@@ -17,4 +17,5 @@ export const IS_APPLIED = 'select from leasehold.migration where version = $1'
 export const RECORD = 'insert into leasehold.migration (version, name, serves_from) values ($1, $2, $3)'
 
 // Before the first row: a day that has rows in the default partition can get no partition of its own.
-export const PREPARE_TABLES = 'select leasehold.make_partitions(14), leasehold.reserve_pages()'
+export const PREPARE_TABLES =
+  'select leasehold.make_partitions(14), leasehold.reserve_pages(), leasehold.raise_job_id()'

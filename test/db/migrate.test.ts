@@ -10,7 +10,7 @@ import { STATUSES } from '../../src/queue/job.ts'
 import { DUMP, dumpSchema } from '../../tools/dump-schema.ts'
 import { GENERATED, generateMigrations } from '../../tools/embed-migrations.ts'
 import { freshDatabase, suiteDatabase, type TestDatabase } from '../support/database.ts'
-import { claimNext, completeAll, countByStatus, enqueueOne, newWorker, session } from '../support/queue.ts'
+import { claimNext, completeAll, countByStatus, enqueueMany, enqueueOne, newWorker, session } from '../support/queue.ts'
 import { connectAs, newRole } from '../support/roles.ts'
 import { lastFirst } from '../support/worker.ts'
 
@@ -191,4 +191,17 @@ test('a hostile search_path cannot shadow what our functions use', async (t) => 
   assert.deepEqual(rows, [{ id: '1', recent: true }])
   const keys = await client.query('select octet_length(input_hash) as bytes from leasehold.idempotency_key')
   assert.deepEqual(keys.rows, [{ bytes: 32 }])
+})
+
+test('migrate raises a sequence that lags behind the rows, as on a logical replica, and never lowers it', async (t) => {
+  const own = await freshDatabase(t)
+  const lane = new Lane(own.pool)
+  const ids = await enqueueMany(lane, 5)
+  await own.pool.query("select setval('leasehold.job_id', 2)")
+  await migrate(own.pool)
+  const next = await enqueueOne(lane)
+  assert.ok(Number(next) > Math.max(...ids.map(Number)), next)
+  await own.pool.query("select setval('leasehold.job_id', 1000)")
+  await migrate(own.pool)
+  assert.equal(await enqueueOne(lane), '1001')
 })
