@@ -14,10 +14,10 @@ create table if not exists leasehold.migration_turn (
 //   $1 version  $2 holder
 export const TAKE_TURN = `-- migration_turn.take
 insert into leasehold.migration_turn (version, holder, until)
-values ($1, $2, clock_timestamp() + interval '10 s')
+values ($1, $2, clock_timestamp() + interval '1 min')
 on conflict (version) do update set holder = excluded.holder, until = excluded.until
 where migration_turn.holder = excluded.holder
-  or migration_turn.until not between clock_timestamp() and clock_timestamp() + interval '10 s'`
+  or migration_turn.until not between clock_timestamp() and clock_timestamp() + interval '1 min'`
 
 export const END_TURN = `-- migration_turn.end
 delete from leasehold.migration_turn where version = $1`

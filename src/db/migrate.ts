@@ -14,17 +14,17 @@
  *
  * So after the migration is recorded no process of ours takes the index away, however late its statements arrive; a late
  * CREATE finds the name taken and does nothing (a name is never given to a second index; `npm run migrations` checks
- * that). A process that dies before the record leaves a missing index (built by
- * the next process), a valid one (recorded by the next), an invalid one or a renamed one (dropped by the next, which then
- * builds it again). CREATE INDEX IF NOT EXISTS reports success for an invalid index, so its answer decides nothing.
+ * that). A process that dies before the record leaves a missing index (built by the next process), a valid one (recorded
+ * by the next), an invalid one or a renamed one (dropped by the next, which then builds it again). CREATE INDEX IF NOT
+ * EXISTS reports success for an invalid index, so its answer decides nothing.
  *
  * The remaining rules save work and are not needed for safety. An invalid index that a session is building is waited for:
  * the build may belong to a process that lives, or to one that died without its server session. Two builds on one table
  * must not run at once: the second waits for a lock with an open snapshot, the first waits for that snapshot, and
  * Postgres ends the first as a deadlock after it has done all its work. So a process builds only when no lock shows a
- * build on that table, and after it took a turn, a row that covers the ten seconds until its own lock shows. A process
- * that died with the turn delays the others by that time; one that stalled for longer may cause the deadlock, and the
- * index is built once more.
+ * build on that table, and after it took a turn, a row that covers the time until its own lock shows, at most a minute.
+ * A process that died with the turn delays the others by that time; one that stalled for longer may cause the deadlock,
+ * and the index is built once more.
  *
  * None of this uses a session lock or a session setting, so it works through a transaction pooler and with a single client.
  */

@@ -6,7 +6,28 @@ import { printMigrations } from '../../src/db/migrate.ts'
 import { checkIndexNames, readMigration } from '../../tools/embed-migrations.ts'
 import { splitSql } from '../../tools/split-sql.ts'
 import { freshDatabase } from '../support/database.ts'
-import { BUILD, build, DROP, isBuild, isRecorded, LIST, leaveInvalidIndex } from '../support/index-migration.ts'
+import {
+  BUILD,
+  build,
+  DROP,
+  indexes,
+  isBuild,
+  isRecorded,
+  LIST,
+  leaveInvalidIndex,
+} from '../support/index-migration.ts'
+
+test('printed statements, sent one by one, build the index and record it', async (t) => {
+  const db = await freshDatabase(t)
+  await db.pool.query('drop schema leasehold cascade')
+  const client = await db.connect()
+  for (const statement of splitSql(printMigrations({}, LIST))) await client.query(statement)
+  assert.deepEqual(
+    (await indexes(db)).map(({ name, valid }) => [name, valid]),
+    [['job_by_kind', true]],
+  )
+  assert.ok(await isRecorded(db))
+})
 
 test('a printed migration without a transaction records only a valid index', async (t) => {
   const db = await freshDatabase(t)

@@ -138,7 +138,7 @@ test('a process that dies before it sends the build delays the others until its 
   await isBuiltAndRecorded(db)
 })
 
-test('a turn set by a clock that has since jumped back delays nobody', async (t) => {
+test('a turn set by a clock that has since jumped back delays no process', async (t) => {
   const db = await freshDatabase(t)
   const doomed = await startProcess(await db.connect(), { before: (text) => isBuild(text) && dies() })
   await assert.rejects(doomed.migrate(), /died/)
