@@ -140,8 +140,8 @@ begin
 end
 $$;
 
--- The one way out of leasehold.job (decisions/0025). A statement locks rows and judges them; this moves them. Whatever else
--- must happen when a job ends is written here.
+-- The way out of leasehold.job (decisions/0025). A statement locks rows and judges them; this moves them. Whatever else must
+-- happen when a job ends is written here, and in the two completions that a test compares with it.
 --
 -- The caller holds the lock of every row it names, so nothing can have changed them since it judged. The arrays are parallel
 -- to job_ids; one that is null is all nulls, and an id that is null names no job.

@@ -4,7 +4,16 @@ import { describeError, type ErrorDescription, encodeSafely, safeText } from '..
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
 import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
-import { BE_IN_A_TRANSACTION, CANCEL_REQUESTS, COMPLETE, HOLD, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
+import {
+  BE_IN_A_TRANSACTION,
+  CANCEL_REQUESTS,
+  COMPLETE,
+  COMPLETE_AND_FORGET,
+  HOLD,
+  PROGRESS,
+  RECORDED,
+  SETTLE,
+} from './outcome.sql.ts'
 import { checkId, idArray, numericArray } from './parameters.ts'
 
 /** Of the reason of a cancellation. */
@@ -30,28 +39,39 @@ export interface NotWritten {
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
 export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const { first, repeated } = onePerLease(items)
+  const forgotten = first.filter(({ keepMs }) => keepMs === false)
+  const { refused, busy, keyed } = await completeAndForget(lane, forgotten)
+  const kept = forgotten.length === 0 ? first : [...first.filter(({ keepMs }) => keepMs !== false), ...keyed]
+  const more = await completeAndKeep(lane, worker, kept)
+  return {
+    refused: [...refused, ...more.refused, ...repeated].map(leaseOf),
+    busy: [...busy, ...more.busy].map(leaseOf),
+  }
+}
+
+async function completeAndForget(
+  lane: Lane,
+  items: readonly Completion[],
+): Promise<{ refused: Completion[]; busy: Completion[]; keyed: Completion[] }> {
+  if (items.length === 0) return { refused: [], busy: [], keyed: [] }
+  const [row] = await lane.run<'refused' | 'busy' | 'keyed'>(COMPLETE_AND_FORGET, fences(items))
+  const at = (positions: string | null) => itemsAt(items, positions)
+  return { refused: at(row!.refused), busy: at(row!.busy), keyed: at(row!.keyed) }
+}
+
+async function completeAndKeep(
+  lane: Lane,
+  worker: Worker,
+  items: readonly Completion[],
+): Promise<{ refused: Completion[]; busy: Completion[] }> {
+  if (items.length === 0) return { refused: [], busy: [] }
   const [row] = await lane.run<'refused' | 'busy'>(COMPLETE, [
-    ...fences(first),
-    nullIfEmpty(first.map(resultOf)),
-    keepArray(first),
+    ...fences(items),
+    items.map(({ result, resultJson }) => resultJson ?? (result === undefined ? null : encodeSafely(result))),
+    numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS)))),
     worker.id,
   ])
-  const refused = [...itemsAt(first, row!.refused), ...repeated]
-  return { refused: refused.map(leaseOf), busy: itemsAt(first, row!.busy).map(leaseOf) }
-}
-
-function resultOf({ result, resultJson }: Completion): string | null {
-  return resultJson ?? (result === undefined ? null : encodeSafely(result))
-}
-
-/** A list of nulls need not be sent. */
-function nullIfEmpty(values: (string | null)[]): (string | null)[] | null {
-  return values.every((value) => value === null) ? null : values
-}
-
-function keepArray(items: readonly Completion[]): string | null {
-  if (items.every(({ keepMs }) => keepMs === false)) return null
-  return numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS))))
+  return { refused: itemsAt(items, row!.refused), busy: itemsAt(items, row!.busy) }
 }
 
 /** The items at these positions, counted from 1, as Postgres prints an array. */

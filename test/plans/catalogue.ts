@@ -104,6 +104,7 @@ export const HOT: Record<string, Hot> = {
     sql: outcomeSql.COMPLETE,
     args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER],
   },
+  COMPLETE_AND_FORGET: { sql: outcomeSql.COMPLETE_AND_FORGET, args: [IDS, CLAIM_IDS] },
   SETTLE: {
     sql: outcomeSql.SETTLE,
     args: [

@@ -143,11 +143,14 @@ test('the view shows every column of a job, or a better one', async () => {
   )
 })
 
-test('a job leaves leasehold.job in one place', async () => {
+/** Measured to be worth it, and compared with finish() below. */
+const MOVES_ITSELF: readonly string[] = [outcomeSql.COMPLETE, outcomeSql.COMPLETE_AND_FORGET]
+
+test('a job leaves leasehold.job through finish(), or by a completion that does the same', async () => {
   const statements = [claimSql, enqueueSql, housekeepingSql, operatorSql, outcomeSql].flatMap((module) =>
     Object.values(module),
   )
-  for (const statement of statements) {
+  for (const statement of statements.filter((sql) => !MOVES_ITSELF.includes(sql))) {
     assert.doesNotMatch(statement, /delete from leasehold\.job\b/, statement.split('\n')[0])
     assert.doesNotMatch(statement, /insert into leasehold\.(archive|dead_letter)\b/, statement.split('\n')[0])
   }
@@ -161,6 +164,46 @@ test('a job leaves leasehold.job in one place', async () => {
     ['finish', 'reserve_pages'],
   )
 })
+
+test('a completion leaves what finish() would leave: kept, not kept, with a key and without', async () => {
+  const lane = new Lane(db.pool)
+  const worker = newWorker()
+  assert.deepEqual(
+    insertsInto('archive', outcomeSql.COMPLETE),
+    insertsInto('archive', await sourceOf('finish')),
+    'the same columns in the same order',
+  )
+  const left = async ({ jobId }: ClaimedJob) => {
+    const { rows } = await db.pool.query('select to_jsonb(a) as row from leasehold.archive a where id = $1', [jobId])
+    const unfinished = await db.pool.query('select from leasehold.job where id = $1', [jobId])
+    return { archived: rows.map(({ row }) => comparable(row)), unfinished: unfinished.rowCount }
+  }
+  for (const keepMs of [1_000, false] as const) {
+    for (const key of [true, false]) {
+      const job = async (n: number) => {
+        const queue = `compared ${keepMs} ${key} ${n}`
+        const options = { priority: 3, maxAttempts: 9, metadata: { m: 1 }, partitionKey: 'order:9182' }
+        return claimedBy(lane, worker, queue, { ...options, ...(key ? { idempotencyKey: 'k' } : {}) })
+      }
+      const [completed, finished] = [await job(1), await job(2)]
+      await complete(lane, worker, [{ ...completed, keepMs, result: { r: 1 } }])
+      await db.pool.query(
+        "select leasehold.finish('completed', array[$1::bigint], $2, results => array[$3::jsonb], keep_ms => $4)",
+        [finished.jobId, worker.id, '{"r": 1}', keepMs === false ? null : [keepMs]],
+      )
+      const expected = await left(finished)
+      assert.deepEqual(await left(completed), expected, `keep ${keepMs}, key ${key}`)
+      assert.deepEqual([expected.archived.length, expected.unfinished], [keepMs !== false || key ? 1 : 0, 0])
+    }
+  }
+})
+
+/** Without what differs between any two jobs; how long it is kept instead of until when. */
+function comparable(row: Record<string, string>): Record<string, unknown> {
+  const { id, claim_id, claimed_at, created_at, available_at, lease_generation, queue, ...same } = row
+  const keptMs = Date.parse(same.forget_at!) - Date.parse(same.finished_at!)
+  return { ...same, forget_at: keptMs, finished_at: 'set' }
+}
 
 test('every value arrives in its own column, through every end and back', async () => {
   const lane = new Lane(db.pool)
