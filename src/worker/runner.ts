@@ -219,7 +219,7 @@ export class Runner {
   /** A claim that was sent before this worker heard of a pause may have been carried out before the pause. */
   #releasePausedSince(sentAt: number): void {
     if (this.#paused === undefined) return
-    if (sentAt < this.#paused.heardAt) this.#releasePaused(this.#paused)
+    if (sentAt <= this.#paused.heardAt) this.#releasePaused(this.#paused)
     else this.#paused = undefined
   }
 

@@ -6,11 +6,12 @@ export interface MovableClock {
   pass(ms: number): void
 }
 
-/** The monotonic one. Timers do not know of it. */
-export function movableClock(t: TestContext): MovableClock {
+/** The monotonic one. Timers do not know of it. `stands`: no time passes but by pass(). */
+export function movableClock(t: TestContext, { stands = false } = {}): MovableClock {
   let passed = 0
   const now = performance.now.bind(performance)
-  t.mock.method(performance, 'now', () => now() + passed)
+  const start = now()
+  t.mock.method(performance, 'now', () => (stands ? start : now()) + passed)
   return {
     pass: (ms) => {
       passed += ms
@@ -23,8 +24,8 @@ const NEVER_MS = 2 ** 31 - 1
 type SetTimer = (callback: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => NodeJS.Timeout
 
 /** Timers that are set from now on go by it, and so does the time of day. Those that are due ring in pass(), in their order. */
-export function movableTimers(t: TestContext, { runByThemselves = true } = {}): MovableClock {
-  const clock = movableClock(t)
+export function movableTimers(t: TestContext, { runByThemselves = true, stands = false } = {}): MovableClock {
+  const clock = movableClock(t, { stands })
   let passed = 0
   const timeOfDay = Date.now
   t.mock.method(Date, 'now', () => timeOfDay() + passed)

@@ -22,7 +22,7 @@ const task = kind<number>('task')
 const other = kind<number>('other')
 const numbers = (length: number, from = 0) => Array.from({ length }, (_, n) => ({ input: from + n }))
 
-const QUICK = 400
+const QUICK = 900
 const SLOW = 100
 const CONCURRENCY = 2
 
@@ -31,45 +31,43 @@ function released({ db }: Scene, name = 'task'): Promise<number> {
   return count(db, 'from leasehold.jobs where kind = $1 and label = $2 and attempts = 0', [name, 'paused'])
 }
 
-/**
- * Handlers that are quick at first, so that the worker claims ahead, and then wait for a gate. When the first one waits,
- * `onSlow` is called.
- */
-function slowingDown(onSlow: () => void = () => {}) {
+/** Handlers that are quick at first, so that the worker claims ahead, and then wait for a gate. */
+function slowingDown({ onQuick = (_: number) => {}, onFirstSlow = () => {} }) {
   const goOn = gate()
   let slow = 0
   const handler = handle(task, async ({ input }) => {
-    if (input < QUICK) return
-    if (slow++ === 0) onSlow()
+    if (input < QUICK) return onQuick(input)
+    if (slow++ === 0) onFirstSlow()
     await goOn.promise
   })
-  return { handler, goOn: goOn.open }
-}
-
-async function untilSomeWait({ db }: Scene): Promise<void> {
-  const slow = `from leasehold.job where claim_id is not null and payload::int >= ${QUICK}`
-  await until('some wait to be started', async () => (await count(db, slow)) > CONCURRENCY)
+  /** Its slots are taken by slow ones, and more of those are claimed. */
+  const untilSomeWait = async ({ db }: Scene) => {
+    const claimed = `from leasehold.job where claim_id is not null and payload::int >= ${QUICK}`
+    await until('slots are taken', () => slow === CONCURRENCY)
+    await until('some wait to be started', async () => (await count(db, claimed)) > CONCURRENCY)
+  }
+  return { handler, goOn: goOn.open, untilSomeWait }
 }
 
 test('a worker that listens releases at once what waits, lets go on what runs, and starts it when it is resumed', async (t) => {
   const setting = await scene(t)
   const { lh, db, worker } = setting
   // From the first slow job on, no time passes for the worker: it looks for nothing, and nothing has waited too long.
-  const stop = () => {
+  const onFirstSlow = () => {
     const standing = performance.now()
     t.mock.method(performance, 'now', () => standing)
   }
-  const { handler, goOn } = slowingDown(stop)
+  const { handler, goOn, untilSomeWait } = slowingDown({ onFirstSlow })
   const heard = notifications(t)
   const busy = worker([handler], { concurrency: CONCURRENCY, poll: '1h' })
   await next(busy, 'wakeup', ({ by }) => by === 'listen')
   await lh.enqueueMany(task, numbers(QUICK + SLOW))
   await untilSomeWait(setting)
-  const names = statements(t)
+  const [names, before] = [statements(t), busy.tally.released]
 
   await lh.pause({ queue: 'elsewhere' })
   await until('the worker has heard of another queue', () => heard.includes('leasehold.pause'))
-  assert.equal(busy.tally.released, 0)
+  assert.equal(busy.tally.released, before)
   await lh.pause({ queue: 'task' })
   await until('only what runs is held', async () => (await released(setting)) === SLOW - CONCURRENCY)
   assert.ok(!names.includes('queue.paused'), 'it heard, and did not look')
@@ -125,50 +123,42 @@ for (const target of [{ queue: 'task' }, { kind: task }] satisfies PauseTarget[]
 test('a worker that does not listen releases what waits when it looks', async (t) => {
   const setting = await scene(t)
   const { lh, db, worker, leasehold } = setting
-  const timers = movableTimers(t, { runByThemselves: false })
-  const [names, first] = [statements(t), gate()]
-  const { handler, goOn } = slowingDown()
-  const early = handle(other, () => first.promise)
-  const busy = worker([handler, early], { concurrency: CONCURRENCY }, leasehold({ listen: false }))
-  const started = collect(busy, 'started')
-  await lh.enqueue(other, 0)
-  await until('it has claimed', () => {
-    timers.pass(100)
-    return started.length === 1
+  // Time passes where the test says so, and nowhere else.
+  const timers = movableTimers(t, { runByThemselves: false, stands: true })
+  const names = statements(t)
+  const { handler, goOn, untilSomeWait } = slowingDown({
+    // The first claim was followed by a look. Half of the time to the next one has passed when those are claimed that wait.
+    onQuick: (input) => timers.pass(input === QUICK / 3 ? 2_000 : 0.05),
   })
-  await until('it has looked', () => names.includes('job.cancel_requests'))
-  first.open()
-  await until('the first is completed', () => busy.tally.completed === 1)
   await lh.enqueueMany(task, numbers(QUICK + SLOW))
-  timers.pass(2_000) // It polls, and half of the time to the next look is over.
+  const busy = worker([handler], { concurrency: CONCURRENCY }, leasehold({ listen: false }))
   await untilSomeWait(setting)
+  names.length = 0
   await lh.pause({ queue: 'task' })
-  assert.equal(busy.tally.released, 0)
-  timers.pass(2_100) // Less than a job may wait before it is released for others.
+  assert.deepEqual([busy.tally.released, names.includes('queue.paused')], [0, false])
+  timers.pass(2_100) // Less than a job may wait before it is released for other workers.
   await until('only what runs is held', async () => (await released(setting)) === SLOW - CONCURRENCY)
   assert.ok(names.includes('queue.paused'))
   goOn()
-  await until('what runs is completed', () => busy.tally.completed === 1 + QUICK + CONCURRENCY)
-  await lh.resume({ queue: 'task' })
-  await until('all are completed', () => {
-    timers.pass(500)
-    return busy.tally.completed === 1 + QUICK + SLOW
-  })
+  await until('what runs is completed', () => busy.tally.completed === QUICK + CONCURRENCY)
   await busy.stop()
   await nothingHeld(db)
+  t.mock.restoreAll()
+  await lh.resume({ queue: 'task' })
+  assert.equal((await lh.drain([handler])).completed, SLOW - CONCURRENCY)
 })
 
 test('a worker with nothing that waits does not ask what is paused', async (t) => {
   const { lh, worker, leasehold } = await scene(t)
   const [names, hold] = [statements(t), gate()]
   const timers = movableTimers(t)
-  worker([handle(task, () => hold.promise)], { poll: 20 }, leasehold({ listen: false }))
+  worker([handle(task, () => hold.promise)], { poll: 20, lease: '1h' }, leasehold({ listen: false }))
   await lh.enqueue(task, 1)
   const looks = () => names.filter((name) => name === 'job.cancel_requests').length
-  await until('it has looked three times', () => {
-    timers.pass(500)
-    return looks() >= 3
-  })
+  for (const times of [1, 2, 3]) {
+    await until('it has looked', () => looks() >= times)
+    timers.pass(4_100)
+  }
   hold.open()
   assert.ok(!names.includes('queue.paused'))
 })

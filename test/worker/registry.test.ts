@@ -123,7 +123,7 @@ for (const how of ['a worker', 'drain']) {
     const setting = await scene(t)
     const { lh, db, worker } = setting
     const timers = movableTimers(t)
-    const [names, hold] = [statements(t), gate()]
+    const hold = gate()
     const handlers = [handle(task, () => hold.promise)]
     const options = { concurrency: 1, lease: '1h' } as const
     await lh.enqueueMany(task, [{ input: 1 }, { input: 2 }])
@@ -135,8 +135,6 @@ for (const how of ['a worker', 'drain']) {
       timers.pass(30_000)
       await until('it is seen again', async () => (await seenFor(setting)) >= minutes * 60)
     }
-    // Each took half a minute at least, so they are not many.
-    assert.ok(names.filter((name) => name === 'worker.register').length <= 5)
     hold.open()
     await drained
   })
