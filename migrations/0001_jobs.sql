@@ -2,7 +2,7 @@
 --
 -- The storage of jobs. One rule shapes it: no index, and no index predicate, mentions a column that a claim changes, so
 -- every claim is a heap-only update (decisions/0001). What follows from it:
---   job              unfinished jobs; a finished row leaves, as leasehold.finish() does it (decisions/0025)
+--   job              unfinished jobs; a finished row leaves, as leasehold.finish() does it (decisions/0024)
 --   claim            one row per claim call: worker, lease, jobs; the lease belongs to the claim
 --   archive          completed and cancelled jobs, one partition per day of expiry
 --   dead_letter      jobs that need a person

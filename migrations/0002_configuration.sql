@@ -1,6 +1,6 @@
 -- serves code from: 1
 --
--- What the database knows of queues, kinds and workers (decisions/0026). Queues and kinds are stored by configure(), in a
+-- What the database knows of queues, kinds and workers (decisions/0025). Queues and kinds are stored by configure(), in a
 -- deploy step; a worker never writes them. Every column may be null or at its default: a queue or kind that was never
 -- configured behaves as if these tables were empty.
 

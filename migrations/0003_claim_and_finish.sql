@@ -140,7 +140,7 @@ begin
 end
 $$;
 
--- The way out of leasehold.job (decisions/0025). A statement locks rows and judges them; this moves them. Whatever else must
+-- The way out of leasehold.job (decisions/0024). A statement locks rows and judges them; this moves them. Whatever else must
 -- happen when a job ends is written here, and in the two completions that a test compares with it.
 --
 -- The caller holds the lock of every row it names, so nothing can have changed them since it judged. The arrays are parallel

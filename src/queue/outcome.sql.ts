@@ -6,13 +6,13 @@
 // SKIP LOCKED, so that no batch ever waits: a row that another transaction has locked (a cancel, a sweep, the handler's own
 // transaction) is answered `busy` and sent again. Hence no lock order is needed among job rows, and batches cannot deadlock.
 //
-// A job leaves through leasehold.finish() (decisions/0025), which the outer select calls over rows that a CTE has locked
+// A job leaves through leasehold.finish() (decisions/0024), which the outer select calls over rows that a CTE has locked
 // and judged; a completion is the one exception. Nothing reads the column `finished`: selecting it is the call. The outer select reads no table, so that a
 // distributed Postgres runs it on the node that runs the statement.
 
 // One row: the positions of what was not completed. These two move the row themselves, as leasehold.finish('completed') does,
 // and test/plans/columns.test.ts compares them with it: every job that succeeds pays for this statement, and the function
-// took a third longer for batches of one, a tenth for batches of a hundred (decisions/0025).
+// took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024).
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
 export const COMPLETE = `-- job.complete
 with looked as materialized (
