@@ -131,6 +131,9 @@ export async function leaveInvalidIndex(db: TestDatabase): Promise<number> {
 /** A build in its last step: it has released its lock and has yet to commit. The caller commits. */
 export async function lastCommitOf(db: TestDatabase, index: number): Promise<pg.Client> {
   const builder = await db.connect()
+  // Filled, and then marked as it was: from its commit on the planner reads the index.
+  await builder.query('reindex index leasehold.job_by_kind')
+  await builder.query(`update pg_index set indisvalid = false where indexrelid = ${index}`)
   await builder.query(`begin; update pg_index set indisvalid = true where indexrelid = ${index}`)
   return builder
 }
