@@ -190,18 +190,19 @@ export async function codeOf(call: () => unknown): Promise<string> {
   return 'nothing was thrown'
 }
 
-/** The channel of every notification that this process has dealt with from now on, until the test ends. */
+/** Channel and message of every notification that this process has dealt with from now on, until the test ends. */
 export function notifications(t: Undo): string[] {
-  const channels: string[] = []
+  const heard: string[] = []
   const { prototype } = pg.Client
   const { emit } = prototype
   prototype.emit = function (this: pg.Client, name: string, ...args: unknown[]) {
     const answer = (emit as (...args: unknown[]) => boolean).call(this, name, ...args)
-    if (name === 'notification') channels.push((args[0] as { channel: string }).channel)
+    const { channel, payload } = (args[0] ?? {}) as { channel?: string; payload?: string }
+    if (name === 'notification') heard.push(`${channel} ${payload}`)
     return answer
   } as typeof emit
   t.after(() => {
     prototype.emit = emit
   })
-  return channels
+  return heard
 }

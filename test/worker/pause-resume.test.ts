@@ -66,7 +66,7 @@ test('a worker that listens releases at once what waits, lets go on what runs, a
   const [names, before] = [statements(t), busy.tally.released]
 
   await lh.pause({ queue: 'elsewhere' })
-  await until('the worker has heard of another queue', () => heard.includes('leasehold.pause'))
+  await until('the worker has heard of another queue', () => heard.includes('leasehold.pause queue:elsewhere'))
   assert.equal(busy.tally.released, before)
   await lh.pause({ queue: 'task' })
   await until('only what runs is held', async () => (await released(setting)) === SLOW - CONCURRENCY)
@@ -80,7 +80,9 @@ test('a worker that listens releases at once what waits, lets go on what runs, a
   assert.deepEqual([started, await released(setting)], [[], SLOW - CONCURRENCY + 1])
 
   t.mock.restoreAll()
+  heard.length = 0
   await lh.resume({ queue: 'task' })
+  await until('it is woken', () => heard.includes('leasehold.wake task'))
   await until('all are completed', () => busy.tally.completed === QUICK + SLOW + 1)
   await busy.stop()
   await nothingHeld(db)
@@ -105,7 +107,7 @@ for (const target of [{ queue: 'task' }, { kind: task }] satisfies PauseTarget[]
     const waiting = "from pg_stat_activity where query like '-- job.claim%' and wait_event_type = 'Lock'"
     await until('the claim waits', async () => (await count(db, `${waiting} and datname = current_database()`)) === 1)
     assert.equal(await lh.pause(target), 'paused')
-    await until('the worker has heard', () => heard.includes('leasehold.pause'))
+    await until('the worker has heard', () => heard.includes(`leasehold.pause ${of}:task`))
     await locker.query('commit')
 
     await until('they are released', () => busy.tally.released === 3)
@@ -180,7 +182,9 @@ async function sharedQueue(t: TestContext, prepare: (lh: Leasehold) => Promise<u
     assert.deepEqual([label, attempts], ['paused', 0])
   }
   assert.deepEqual(new Set(started.map((job) => job?.kind)), new Set(['two']))
+  const heard = notifications(t)
   await lh.resume({ kind: by === 'name' ? 'one' : one })
+  await until('it is woken', () => heard.includes('leasehold.wake shared'))
   await until('all are completed', () => busy.tally.completed === 10)
 }
 
