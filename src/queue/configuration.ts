@@ -64,7 +64,7 @@ export async function readRetention(lane: Lane): Promise<RetentionMs> {
 
 /**
  * Where this process declares something else than what is stored, a line each for the log. A kind that was never configured
- * has nothing to differ from. Retention always has: the stored values apply, whatever a process asks for.
+ * has nothing to differ from. Retention always has: the stored values apply, and not those that a process asks for.
  */
 export async function configurationDifferences(
   lane: Lane,

@@ -7,7 +7,7 @@ import type { Lane } from '../db/lane.ts'
 import { type ByOption, checkBy } from './operator.ts'
 import { PAUSE_KIND, PAUSE_QUEUE, PAUSED, RESUME_KIND, RESUME_QUEUE } from './pause.sql.ts'
 
-/** A queue with all its kinds, or one kind in whatever queue. */
+/** A queue with all its kinds, or one kind in every queue. */
 export type PauseTarget = { readonly queue: string | Queue } | { readonly kind: string | Kind }
 
 export type PauseOutcome = 'paused' | 'already_paused'

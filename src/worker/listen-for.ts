@@ -37,7 +37,7 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
     onHears: (hears) => {
       if (hears === heard || isStopping()) return
       heard = hears
-      // What was enqueued before this worker listened has notified nobody.
+      // Jobs that were enqueued before this worker listened have not notified it.
       if (hears) fetcher.wake()
       events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
       const message = hears ? 'is told of new work' : 'is not told of new work, and polls'

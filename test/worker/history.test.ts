@@ -136,18 +136,18 @@ test('cancel, redrive and settleEffect leave a row each, with who did it', async
 test('a call that changes no job leaves no row, and by and reason are checked', async (t) => {
   const setting = await scene(t)
   const { lh } = setting
-  const nobody = '999999' as JobId
-  assert.equal(await lh.cancel(nobody, { by: 'ada' }), 'not_found')
-  assert.deepEqual(await lh.redrive(nobody, { by: 'ada' }), [])
-  assert.equal(await lh.settleEffect(nobody, 'charge', { happened: true, by: 'ada' }), 'nothing to settle')
+  const missing = '999999' as JobId
+  assert.equal(await lh.cancel(missing, { by: 'ada' }), 'not_found')
+  assert.deepEqual(await lh.redrive(missing, { by: 'ada' }), [])
+  assert.equal(await lh.settleEffect(missing, 'charge', { happened: true, by: 'ada' }), 'nothing to settle')
   const wrong = (options: object) => options as never
   for (const call of [
-    () => lh.cancel(nobody, { by: '' }),
-    () => lh.cancel(nobody, { reason: 'a\0b' }),
-    () => lh.cancel(nobody, wrong({ why: 'x' })),
-    () => lh.redrive(nobody, { by: 'x'.repeat(201) }),
-    () => lh.redrive(nobody, wrong({ limit: 1 })),
-    () => lh.settleEffect(nobody, 'charge', wrong({ happened: true, by: 7 })),
+    () => lh.cancel(missing, { by: '' }),
+    () => lh.cancel(missing, { reason: 'a\0b' }),
+    () => lh.cancel(missing, wrong({ why: 'x' })),
+    () => lh.redrive(missing, { by: 'x'.repeat(201) }),
+    () => lh.redrive(missing, wrong({ limit: 1 })),
+    () => lh.settleEffect(missing, 'charge', wrong({ happened: true, by: 7 })),
   ]) {
     assert.equal(await codeOf(call), 'INVALID_OPTION', String(call))
   }

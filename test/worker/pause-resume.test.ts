@@ -1,4 +1,4 @@
-// A paused queue or kind: nothing of it starts, what waits goes back, what runs goes on, and the rest of the work as well.
+// A paused queue or kind: none of its jobs start, waiting ones are released, running ones and other work go on.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { handle, kind, type Leasehold, type PauseTarget } from '../../src/index.ts'
@@ -125,7 +125,7 @@ for (const target of [{ queue: 'task' }, { kind: task }] satisfies PauseTarget[]
 test('a worker that does not listen releases what waits when it looks', async (t) => {
   const setting = await scene(t)
   const { lh, db, worker, leasehold } = setting
-  // Time passes where the test says so, and nowhere else.
+  // Time passes in timers.pass() alone.
   const timers = movableTimers(t, { runByThemselves: false, stands: true })
   const names = statements(t)
   const { handler, goOn, untilSomeWait } = slowingDown({
