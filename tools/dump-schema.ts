@@ -52,8 +52,10 @@ const FUNCTIONS = `
   from pg_proc p where p.pronamespace = 'leasehold'::regnamespace
   order by p.proname`
 
+// Before 16 the server names the table of each column, also where a view reads one table alone.
 const VIEWS = `
-  select format(E'create view leasehold.%s as\n%s', c.relname, pg_get_viewdef(c.oid, true)) as text
+  select format(E'create view leasehold.%s as\n%s', c.relname,
+    regexp_replace(pg_get_viewdef(c.oid, true), '\\m(operator_action|worker)\\.', '', 'g')) as text
   from pg_class c where c.relnamespace = 'leasehold'::regnamespace and c.relkind = 'v'
   order by c.relname`
 
