@@ -640,7 +640,7 @@ begin
           parent, partition, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
         made := made + 1;
       exception
-        -- Somebody else is making it; a reader holds the lock; or the default partition already holds rows of that day.
+        -- Another session makes it; a reader holds the lock; or the default partition already holds rows of that day.
         when duplicate_table or duplicate_object or unique_violation or invalid_object_definition or lock_not_available
           or deadlock_detected or check_violation then null;
       end;
@@ -702,7 +702,7 @@ begin
   if not "leasehold".is_owner() then
     return null;
   end if;
-  -- Inserted and deleted in one transaction: nobody ever sees these rows. Each fills a good part of a page.
+  -- Inserted and deleted in one transaction, so no session ever sees these rows. Each fills a good part of a page.
   if pg_relation_size('"leasehold".job') < 256 * 8192 then
     insert into "leasehold".job (id, available_at, created_at, partition_bucket, queue, kind, payload, blocked)
     select -n, 'infinity', 'infinity', 0, '', '', to_jsonb(wide), true from generate_series(1, 256) n;

@@ -52,7 +52,7 @@ begin
           parent, partition, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
         made := made + 1;
       exception
-        -- Somebody else is making it; a reader holds the lock; or the default partition already holds rows of that day.
+        -- Another session makes it; a reader holds the lock; or the default partition already holds rows of that day.
         when duplicate_table or duplicate_object or unique_violation or invalid_object_definition or lock_not_available
           or deadlock_detected or check_violation then null;
       end;

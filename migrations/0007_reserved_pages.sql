@@ -14,7 +14,7 @@ begin
   if not leasehold.is_owner() then
     return null;
   end if;
-  -- Inserted and deleted in one transaction: nobody ever sees these rows. Each fills a good part of a page.
+  -- Inserted and deleted in one transaction, so no session ever sees these rows. Each fills a good part of a page.
   if pg_relation_size('leasehold.job') < 256 * 8192 then
     insert into leasehold.job (id, available_at, created_at, partition_bucket, queue, kind, payload, blocked)
     select -n, 'infinity', 'infinity', 0, '', '', to_jsonb(wide), true from generate_series(1, 256) n;

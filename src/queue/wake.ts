@@ -10,7 +10,7 @@ export function channelOf(schema: string, topic: Topic): string {
   return `${schema}.${topic}`
 }
 
-/** For this long nobody needs to be told of new work on these queues. */
+/** For this long an enqueue on these queues need not notify workers. */
 export async function markBusy(lane: Lane, queues: readonly string[], forMs: number): Promise<void> {
   await lane.run(MARK_BUSY, [queues, forMs])
 }

@@ -40,7 +40,7 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
       // Jobs that were enqueued before this worker listened have not notified it.
       if (hears) fetcher.wake()
       events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
-      const message = hears ? 'is told of new work' : 'is not told of new work, and polls'
+      const message = hears ? 'listens for new work' : 'polls: LISTEN is unavailable'
       events.log({ level: 'info', message: `worker ${label} ${message}` })
     },
     events: events.about('listening'),

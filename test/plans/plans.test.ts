@@ -102,6 +102,12 @@ test('the catalogue holds every statement', () => {
   )
 })
 
+test('a claim whose kinds are all paused does not walk the backlog', async () => {
+  const pause = "insert into leasehold.kind (name, paused_at) values ('plan', now())"
+  const plans = await explainInside(`${pause}; ${CLAIMS['the claim']}`)
+  assert.ok(plans.every((plan) => !JSON.stringify(plan).includes('"Alias":"spot"')))
+})
+
 explainAll('a new database', HOT, async () => {})
 
 explainAll('tables vacuumed while empty, as a queue that keeps up is', HOT, async () => {
