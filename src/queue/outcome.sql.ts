@@ -10,9 +10,9 @@
 // and judged; a completion is the one exception. Nothing reads the column `finished`: selecting it is the call. The outer select reads no table, so that a
 // distributed Postgres runs it on the node that runs the statement.
 
-// One row: the positions of what was not completed. These two move the row themselves, as leasehold.finish('completed') does,
-// and test/plans/columns.test.ts compares them with it: every job that succeeds pays for this statement, and the function
-// took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024).
+// The positions of what was not completed, in one row; no row when all were. These two move the row themselves, as
+// leasehold.finish('completed') does, and test/plans/columns.test.ts compares them with it: every job that succeeds pays for
+// this statement, and the function took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024).
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
 export const COMPLETE = `-- job.complete
 with looked as materialized (
@@ -42,7 +42,7 @@ with looked as materialized (
   from looked where id is null
 )
 select array_agg(position) filter (where not busy) as refused, array_agg(position) filter (where busy) as busy
-from missed`
+from missed having count(*) > 0`
 
 // The same for jobs that are not kept: nothing of the row but its key is looked at, and nothing is written elsewhere. A job
 // with an idempotency key is kept as long as the key, so it is answered as keyed, untouched, for COMPLETE.
@@ -67,7 +67,7 @@ with looked as materialized (
 )
 select array_agg(position) filter (where keyed is null and not busy) as refused,
   array_agg(position) filter (where keyed is null and busy) as busy, array_agg(position) filter (where keyed) as keyed
-from missed`
+from missed having count(*) > 0`
 
 // Every outcome but success, one item each:
 //   fail     spends the attempt; pending again after the delay, or a dead letter when attempts are used up

@@ -55,8 +55,8 @@ async function completeAndForget(
 ): Promise<{ refused: Completion[]; busy: Completion[]; keyed: Completion[] }> {
   if (items.length === 0) return { refused: [], busy: [], keyed: [] }
   const [row] = await lane.run<'refused' | 'busy' | 'keyed'>(COMPLETE_AND_FORGET, fences(items))
-  const at = (positions: string | null) => itemsAt(items, positions)
-  return { refused: at(row!.refused), busy: at(row!.busy), keyed: at(row!.keyed) }
+  const at = (positions: string | null | undefined) => itemsAt(items, positions)
+  return { refused: at(row?.refused), busy: at(row?.busy), keyed: at(row?.keyed) }
 }
 
 async function completeAndKeep(
@@ -71,12 +71,12 @@ async function completeAndKeep(
     numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS)))),
     worker.id,
   ])
-  return { refused: itemsAt(items, row!.refused), busy: itemsAt(items, row!.busy) }
+  return { refused: itemsAt(items, row?.refused), busy: itemsAt(items, row?.busy) }
 }
 
 /** The items at these positions, counted from 1, as Postgres prints an array. */
-function itemsAt<Item>(items: readonly Item[], positions: string | null): Item[] {
-  if (positions === null) return []
+function itemsAt<Item>(items: readonly Item[], positions: string | null | undefined): Item[] {
+  if (positions == null) return []
   return positions
     .slice(1, -1)
     .split(',')
