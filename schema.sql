@@ -221,6 +221,16 @@ create table leasehold.settings (
   constraint settings_pkey PRIMARY KEY (id)
 );
 
+create table leasehold.sweep (
+  only_row boolean not null default true,
+  server_started timestamp with time zone,
+  looked_at timestamp with time zone,
+  swept_until timestamp with time zone,
+  hold_until timestamp with time zone,
+  constraint sweep_is_one_row CHECK (only_row),
+  constraint sweep_pkey PRIMARY KEY (only_row)
+) with (fillfactor=50, vacuum_truncate=off);
+
 create table leasehold.worker (
   id uuid not null,
   label text not null,
@@ -560,6 +570,38 @@ begin
     e.idempotency_key, e.metadata, told.result, told.reason
   from ended e join unnest(job_ids, results, keep_ms, reasons) as told (id, result, keep_ms, reason) on told.id = e.id
   where finish.status = 'cancelled' or told.keep_ms is not null or e.idempotency_key is not null;
+  return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.forgive(job_id bigint, claim_id bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  crashed record;
+begin
+  select a.lease_generation, a.ended_at, a.attempt into crashed
+  from "leasehold".job_attempt a
+  where a.job_id = forgive.job_id and a.claim_id = forgive.claim_id and a.outcome = 'crashed'
+  limit 1;
+  if not found then
+    return false;
+  end if;
+  update "leasehold".job set crashes = job.crashes - 1, attempts = crashed.attempt - 1
+  where job.id = (
+    select j.id from "leasehold".job j
+    where j.id = forgive.job_id and j.claim_id is null and j.lease_generation = crashed.lease_generation and j.crashes > 0
+    for update skip locked
+  );
+  if not found then
+    return false;
+  end if;
+  update "leasehold".job_attempt a set outcome = 'released'
+  where a.job_id = forgive.job_id and a.lease_generation = crashed.lease_generation and a.ended_at = crashed.ended_at;
   return true;
 end
 $function$

@@ -140,6 +140,39 @@ begin
 end
 $$;
 
+-- The worker of an expired lease is alive after all: the sweep's verdict is taken back, if nobody has claimed the job since.
+-- Attempt and crash are as before that claim, and the attempt is on record as released. Found by its claim id, and changed
+-- only while no later claim raised the generation, so it happens once.
+create function leasehold.forgive(job_id bigint, claim_id bigint) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  crashed record;
+begin
+  select a.lease_generation, a.ended_at, a.attempt into crashed
+  from leasehold.job_attempt a
+  where a.job_id = forgive.job_id and a.claim_id = forgive.claim_id and a.outcome = 'crashed'
+  limit 1;
+  if not found then
+    return false;
+  end if;
+  update leasehold.job set crashes = job.crashes - 1, attempts = crashed.attempt - 1
+  where job.id = (
+    select j.id from leasehold.job j
+    where j.id = forgive.job_id and j.claim_id is null and j.lease_generation = crashed.lease_generation and j.crashes > 0
+    for update skip locked
+  );
+  if not found then
+    return false;
+  end if;
+  update leasehold.job_attempt a set outcome = 'released'
+  where a.job_id = forgive.job_id and a.lease_generation = crashed.lease_generation and a.ended_at = crashed.ended_at;
+  return true;
+end
+$$;
+
 -- The way out of leasehold.job (decisions/0024). A statement locks rows and judges them; this moves them. Whatever else must
 -- happen when a job ends is written here, and in the two completions that a test compares with it.
 --

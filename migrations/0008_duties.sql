@@ -9,3 +9,16 @@ create table leasehold.duty (
 ) with (fillfactor = 50, vacuum_truncate = off);
 
 insert into leasehold.duty (name) values ('sweep'), ('suspects'), ('expire'), ('prune'), ('partitions');
+
+-- Whether the database was away, and from when on leases that ran out meanwhile are swept (decisions/0030). One row.
+create table leasehold.sweep (
+  only_row       boolean not null default true,
+  server_started timestamptz,
+  looked_at      timestamptz,
+  swept_until    timestamptz,
+  hold_until     timestamptz,
+  constraint sweep_pkey primary key (only_row),
+  constraint sweep_is_one_row check (only_row)
+) with (fillfactor = 50, vacuum_truncate = off);
+
+insert into leasehold.sweep default values;

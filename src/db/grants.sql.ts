@@ -21,7 +21,7 @@ grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind t
 
 export const GRANT_READER = `-- grants.reader
 grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dead_letter, leasehold.job_attempt,
-  leasehold.idempotency_key, leasehold.effect, leasehold.processed_message, leasehold.busy, leasehold.duty,
+  leasehold.idempotency_key, leasehold.effect, leasehold.processed_message, leasehold.busy, leasehold.duty, leasehold.sweep,
   leasehold.queue, leasehold.kind, leasehold.settings, leasehold.worker, leasehold.operator_action to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions to {role}`
 
@@ -33,8 +33,9 @@ grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehol
   leasehold.processed_message, leasehold.worker, leasehold.operator_action to {role};
 grant select, insert, delete on leasehold.idempotency_key to {role};
 grant select, insert on leasehold.archive, leasehold.job_attempt to {role};
+grant update (outcome) on leasehold.job_attempt to {role};
 grant select, delete on leasehold.archive_default, leasehold.job_attempt_default to {role};
-grant select, insert, update on leasehold.busy, leasehold.duty to {role};
+grant select, insert, update on leasehold.busy, leasehold.duty, leasehold.sweep to {role};
 grant select on leasehold.queue, leasehold.kind, leasehold.settings to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.queue to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.kind to {role};

@@ -21,6 +21,10 @@ select name, due,
   (select extract(epoch from next_at - leasehold.clock()) * 1000 from leasehold.duty where duty.name = asked.name) as wait_ms
 from asked`
 
+// $1 duty  $2 in ms
+export const SOONER = `-- duty.sooner
+update leasehold.duty set next_at = least(next_at, leasehold.clock() + $2 * interval '1 ms') where name = $1`
+
 //   $1 names
 export const ADD_DUTIES = `-- duty.add
 insert into leasehold.duty (name) select unnest($1::text[]) on conflict do nothing`

@@ -1,5 +1,5 @@
 import type { Lane } from '../db/lane.ts'
-import { ADD_DUTIES, TAKE_DUTIES } from './duty.sql.ts'
+import { ADD_DUTIES, SOONER, TAKE_DUTIES } from './duty.sql.ts'
 import { numericArray } from './parameters.ts'
 
 export const DUTIES = ['sweep', 'suspects', 'expire', 'prune', 'partitions'] as const
@@ -26,4 +26,9 @@ export async function takeDuties<Name extends string>(
     return due === 't' || Number(waitMs) <= 0 ? interval : Number(waitMs)
   })
   return { taken, nextInMs: Math.min(...waits) }
+}
+
+/** Lets somebody take this duty in `inMs`, if that is sooner than it is due. */
+export async function takeSooner(lane: Lane, duty: Duty, inMs: number): Promise<void> {
+  await lane.run(SOONER, [duty, inMs])
 }

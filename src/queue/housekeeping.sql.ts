@@ -8,11 +8,13 @@
 // worker held other jobs none is to blame, and the attempt is returned; the job tries again in smaller company. It is
 // blamed, and its attempt spent, when it was surely alone, or from its third crash on, when it was claimed alone
 // (decisions/0007).
-//   $1 claims at most  $2 jobs at most, give or take a claim
+//   $1 claims at most  $2 jobs at most, give or take a claim  $3 whether a hold counts (LOOK_BEFORE_SWEEP)
 export const SWEEP = `-- claim.sweep
 with locked as materialized (
   select id, worker_id, job_ids from leasehold.claim
-  where expires_at <= leasehold.clock()
+  where expires_at <= leasehold.clock() and expires_at <= (
+    select coalesce(case when $3 then swept_until end, 'infinity') from leasehold.sweep
+  )
   order by expires_at
   limit (select $1::bigint)
   for update skip locked
@@ -76,6 +78,24 @@ from judged
 union all
 select id, null, null, null, null from expired`
 
+// Until when leases may be swept that expired: until now, unless the database was away. It was when its server has started
+// since the last sweep looked, or when no sweep has looked for $1 ms. Then workers that live need time to renew or to release:
+// for one lease only what had expired by the last look before is swept. A hold that ends later than one lease from now was
+// set by a clock that has since jumped back.
+//   $1 gap in ms  $2 lease in ms
+export const LOOK_BEFORE_SWEEP = `-- sweep.look
+update leasehold.sweep
+set server_started = pg_postmaster_start_time(), looked_at = greatest(sweep.looked_at, leasehold.clock()),
+  swept_until = case when was.away then sweep.looked_at when was.held then sweep.swept_until else leasehold.clock() end,
+  hold_until = case when was.away then leasehold.clock() + $2 * interval '1 ms' else sweep.hold_until end
+from (
+  select server_started <> pg_postmaster_start_time() or looked_at < leasehold.clock() - $1 * interval '1 ms' as away,
+    hold_until between leasehold.clock() and leasehold.clock() + $2 * interval '1 ms' as held
+  from leasehold.sweep
+  for update
+) as was
+returning was.away`
+
 // The oldest expired claim waits a minute: a row of its own cannot be moved, and the others must not wait for it.
 export const POSTPONE_CLAIM = `-- claim.postpone
 update leasehold.claim set expires_at = leasehold.clock() + interval '1 minute'
@@ -95,6 +115,27 @@ with due as materialized (
 )
 select leasehold.finish('dead_letter', array_agg(id), null, array_agg('expired'::text)) as finished, array_agg(id) as ids
 from due`
+
+// How many suspects wait, up to $3: as many workers are needed to claim them.   $1 queues  $2 kinds
+export const COUNT_SUSPECTS = `-- job.count_suspects
+select count(*) as count from (
+  select from unnest((select $1::text[])) as i (queue)
+  cross join lateral (
+    select from leasehold.job
+    where job.queue = i.queue and not job.blocked and job.crashes > 0 and job.available_at <= leasehold.clock()
+      and job.claim_id is null and job.kind = any ((select $2::text[])::text[])
+      and (job.expires_at is null or job.expires_at > leasehold.clock())
+      and job.kind <> all (array(select name from leasehold.kind where paused_at is not null))
+    limit $3
+  ) j
+  where i.queue <> all (array(select name from leasehold.queue where paused_at is not null))
+  limit $3
+) as waiting`
+
+// What to tell of jobs that were just buried. $1 ids
+export const BURIED = `-- dead_letter.buried
+select id, kind, queue, lease_generation, attempts, reason, error from leasehold.dead_letter
+where id = any ((select $1::bigint[])::bigint[])`
 
 // A dead letter stays as long as its key has to.   $1 age in ms  $2 dead letters at most
 export const PRUNE_DEAD_LETTERS = `-- dead_letter.prune

@@ -1,12 +1,16 @@
 /** Duties that keep the tables in order. Each is one bounded statement, safe to run by several workers at once. */
 import { checkInteger, checkMilliseconds } from '../core/check.ts'
 import { SchemaError } from '../core/errors.ts'
+import type { ErrorDescription } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import {
+  BURIED,
+  COUNT_SUSPECTS,
   DROP_PARTITIONS,
   DROP_PARTITIONS_PAST,
   EXPIRE,
+  LOOK_BEFORE_SWEEP,
   MAKE_PARTITIONS,
   MAKE_PARTITIONS_AHEAD,
   POSTPONE_CLAIM,
@@ -18,7 +22,7 @@ import {
   SWEEP,
 } from './housekeeping.sql.ts'
 import type { ClaimId, JobId, Lease } from './job.ts'
-import { checkId } from './parameters.ts'
+import { checkId, checkLease, idArray } from './parameters.ts'
 
 // A statement that takes longer than somebody's timeout would be tried again for ever.
 const JOBS_PER_SWEEP = 20_000
@@ -33,19 +37,19 @@ export interface Swept {
  * Reclaims the jobs of every claim whose lease has expired. A claim that the database refuses to sweep, for what is in it,
  * is swept alone, put off for a minute and reported by the error, so that the others are swept.
  */
-export async function sweep(lane: Lane, limit = 500): Promise<Swept> {
+export async function sweep(lane: Lane, limit = 500, heedsHold = false): Promise<Swept> {
   try {
-    return await sweepAll(lane, limit)
+    return await sweepAll(lane, limit, heedsHold)
   } catch (error) {
     if (!isAboutTheData(error)) throw error
-    if (limit > 1) return sweep(lane, 1)
+    if (limit > 1) return sweep(lane, 1, heedsHold)
     await lane.run(POSTPONE_CLAIM, [])
     throw error
   }
 }
 
-async function sweepAll(lane: Lane, limit: number): Promise<Swept> {
-  const values = [checkLimit(limit), JOBS_PER_SWEEP]
+async function sweepAll(lane: Lane, limit: number, heedsHold: boolean): Promise<Swept> {
+  const values = [checkLimit(limit), JOBS_PER_SWEEP, heedsHold]
   const rows = await lane.run<'claim' | 'id' | 'lease_generation' | 'next'>(SWEEP, values)
   const jobs = rows.filter(({ id }) => id !== null)
   return {
@@ -57,6 +61,55 @@ async function sweepAll(lane: Lane, limit: number): Promise<Swept> {
       outcome: row.next as 'pending' | 'dead_letter' | 'cancelled',
     })),
   }
+}
+
+/**
+ * Whether the database was away. If it was, workers that live need time to come back, and for one lease a sweep that heeds
+ * the hold takes only what had expired before (decisions/0030). `gapMs`: no look for that long means that it was away.
+ */
+export async function wasAway(lane: Lane, gapMs: number, leaseMs: number): Promise<boolean> {
+  const values = [checkMilliseconds('gapMs', gapMs), checkLease(leaseMs)]
+  const [row] = await lane.run<'away'>(LOOK_BEFORE_SWEEP, values)
+  return row!.away === 't'
+}
+
+/** How many jobs wait whose lease has expired before, as far as it matters. */
+export async function countSuspects(
+  lane: Lane,
+  queues: readonly string[],
+  kinds: readonly string[],
+  atMost = 1_000,
+): Promise<number> {
+  const [row] = await lane.run<'count'>(COUNT_SUSPECTS, [queues, kinds, checkLimit(atMost)])
+  return Number(row!.count)
+}
+
+export interface Buried {
+  readonly jobId: JobId
+  readonly kind: string
+  readonly queue: string
+  readonly generation: number
+  readonly attempt: number
+  readonly reason: 'lease_expired' | 'expired'
+  /** That of its last failed attempt. */
+  readonly error: ErrorDescription | undefined
+}
+
+/** What to tell of jobs that housekeeping has buried. */
+export async function buried(lane: Lane, jobIds: readonly JobId[]): Promise<Buried[]> {
+  if (jobIds.length === 0) return []
+  const rows = await lane.run<'id' | 'kind' | 'queue' | 'lease_generation' | 'attempts' | 'reason' | 'error'>(BURIED, [
+    idArray('jobId', jobIds),
+  ])
+  return rows.map((row) => ({
+    jobId: row.id as JobId,
+    kind: row.kind!,
+    queue: row.queue!,
+    generation: Number(row.lease_generation),
+    attempt: Number(row.attempts),
+    reason: row.reason as Buried['reason'],
+    error: row.error === null ? undefined : JSON.parse(row.error),
+  }))
 }
 
 /** Pending jobs past their expiry become dead letters. */

@@ -124,6 +124,11 @@ select position, case outcome
   ) as finished
 from answered`
 
+// Workers that live, of leases that were swept.   $1 ids  $2 claim ids
+export const FORGIVE = `-- job.forgive
+select i.position, leasehold.forgive(i.id, i.claim_id) as forgiven
+from unnest((select $1::bigint[]), (select $2::bigint[])) with ordinality as i (id, claim_id, position)`
+
 // One job a call: a list of notes would need a join, and a handler reports on one job.
 //   $1 id  $2 claim id  $3 progress
 export const PROGRESS = `-- job.progress

@@ -9,6 +9,7 @@ import {
   CANCEL_REQUESTS,
   COMPLETE,
   COMPLETE_AND_FORGET,
+  FORGIVE,
   HOLD,
   PROGRESS,
   RECORDED,
@@ -158,6 +159,17 @@ function toSettled(lease: Lease, outcome: string | null): Settled {
 function reasonOf(item: Settlement, error: ErrorDescription | undefined): string | null {
   if (item.verb === 'bury') return safeReason(item.reason)
   return item.verb === 'cancel' && error !== undefined ? safeText(error.message, REASON_CHARS) : null
+}
+
+/**
+ * A worker whose leases were swept is alive after all: gives back attempt and crash of each job that nobody has claimed
+ * since. Answers which, in the order of the leases.
+ */
+export async function forgive(lane: Lane, leases: readonly Lease[]): Promise<boolean[]> {
+  const rows = await lane.run<'position' | 'forgiven'>(FORGIVE, fences(leases))
+  const answers: boolean[] = []
+  for (const row of rows) answers[Number(row.position) - 1] = row.forgiven === 't'
+  return answers
 }
 
 /** A note about a running job, for people to see. Busy: not written, the row is locked this moment. */

@@ -14,7 +14,7 @@ export interface JobInfo {
 }
 
 export type AbortReason = 'lease_lost' | 'cancelled' | 'timed_out' | 'stopping'
-export type DeadLetterReason = 'attempts_exhausted' | 'lease_expired' | BuryReason
+export type DeadLetterReason = 'attempts_exhausted' | 'lease_expired' | 'expired' | BuryReason
 
 /** What a worker tells. An outcome is told once it is recorded. */
 export interface WorkerEvents extends CommonEvents {
@@ -22,6 +22,10 @@ export interface WorkerEvents extends CommonEvents {
   completed: [job: JobInfo]
   /** A failed attempt; the job will be tried again. */
   retrying: [job: JobInfo & { readonly error: unknown; readonly delayMs: number }]
+  /**
+   * A job of this worker, or one that its housekeeping buried: its lease expired too often, or it was not started in time.
+   * Then the error is that of the last failed attempt, as it is stored.
+   */
   dead_letter: [job: JobInfo & { readonly error: unknown; readonly reason: DeadLetterReason }]
   snoozed: [job: JobInfo & { readonly delayMs: number }]
   cancelled: [job: JobInfo]

@@ -23,7 +23,7 @@ import type { Room, Slots } from './slots.ts'
 /** Full claims for this long mean that wake-ups are useless. */
 const BUSY_AFTER_MS = 500
 const BUSY_FOR_MS = 5_000
-const SUSPECTS_AT_ONCE = 16
+export const SUSPECTS_AT_ONCE = 16
 /** While the desk is being cleared: how often to see whether others have taken them meanwhile. */
 const STILL_WAIT_MS = 2_000
 
@@ -92,6 +92,11 @@ export class Fetcher {
     const { slots, takesMore } = this.#options
     const wants = () => this.#desk.for === 'everyone' && !this.#empty && slots.wantsMore() && takesMore()
     if (slots.held === 0 || wants()) this.#loop.nudge()
+  }
+
+  /** It clears its desk for suspects, or works on them. */
+  get isForSuspects(): boolean {
+    return this.#desk.for === 'suspects'
   }
 
   /** Suspects wait to be claimed. */

@@ -7,10 +7,11 @@ import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
-import { suspectsWait } from '../queue/claim.ts'
 import { readRetention } from '../queue/configuration.ts'
-import { type Duty, takeDuties } from '../queue/duty.ts'
+import { type Duty, takeDuties, takeSooner } from '../queue/duty.ts'
 import {
+  buried,
+  countSuspects,
   dropPartitions,
   expire,
   makePartitions,
@@ -19,10 +20,14 @@ import {
   pruneFinished,
   pruneKeys,
   sweep,
+  wasAway,
 } from '../queue/housekeeping.ts'
+import type { JobId } from '../queue/job.ts'
 import { pruneActions, pruneWorkers } from '../queue/registry.ts'
 import type { Events } from './events.ts'
+import { SUSPECTS_AT_ONCE } from './fetcher.ts'
 import { Loop } from './loop.ts'
+import { tellDeadLetter } from './tell-outcome.ts'
 
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
@@ -45,6 +50,10 @@ export interface HousekeeperOptions {
   readonly sweepEveryMs: number
   /** The longest time that any kind known here is kept. */
   readonly keepFinishedMs: number
+  /** Whether a sweep gives workers time to come back after the database was away. */
+  readonly waitsAfterOutage: boolean
+  /** This worker is claiming suspects already. */
+  isOnSuspects(): boolean
   onSuspects(): void
 }
 
@@ -83,16 +92,17 @@ export class Housekeeper {
   }
 
   async tick(): Promise<number> {
-    const { lane, kinds, queues, onSuspects } = this.#options
-    const { taken, nextInMs } = await takeDuties(lane, this.#everyMs as Record<Duty, number>)
+    const { lane, isOnSuspects } = this.#options
+    const { suspects, ...others } = this.#everyMs
+    // One that claims suspects already leaves the duty to the next.
+    const everyMs = (isOnSuspects() ? others : this.#everyMs) as Record<Duty, number>
+    const { taken, nextInMs } = await takeDuties(lane, everyMs)
     for (const duty of taken) {
       const { worksAgain, problem } = this.#options.events.about(`housekeeping (${duty})`)
       await this.#do(duty).then(worksAgain, problem)
     }
     // Whoever has swept looks at once: the jobs of a dead worker are suspects.
-    if (!this.#stopping && taken.some((duty) => duty === 'suspects' || duty === 'sweep')) {
-      if (await suspectsWait(lane, queues, kinds)) onSuspects()
-    }
+    if (!this.#stopping && taken.some((duty) => duty === 'suspects' || duty === 'sweep')) await this.#recruit()
     return Math.max(nextInMs, SOONEST_MS)
   }
 
@@ -102,7 +112,7 @@ export class Housekeeper {
       case 'sweep':
         return this.#sweep()
       case 'expire':
-        return this.#repeat(async () => (await expire(lane)).length === 1_000)
+        return this.#expire()
       case 'prune':
         return this.#prune(await readRetention(lane))
       case 'partitions':
@@ -110,6 +120,16 @@ export class Housekeeper {
         return this.#dropPartitions(await readRetention(lane))
       case 'suspects': // Looked for by the tick itself.
     }
+  }
+
+  /** One worker takes what it can at once. The more suspects wait, the sooner the next worker finds the duty due. */
+  async #recruit(): Promise<void> {
+    const { lane, queues, kinds, onSuspects } = this.#options
+    const waiting = await countSuspects(lane, queues, kinds)
+    if (waiting === 0) return
+    onSuspects()
+    const workers = Math.ceil(waiting / SUSPECTS_AT_ONCE)
+    if (workers > 1) await takeSooner(lane, 'suspects', this.#everyMs.suspects! / workers)
   }
 
   /** Each step on its own: a table that refuses its own pruning does not keep the others from being pruned. */
@@ -175,18 +195,37 @@ export class Housekeeper {
     })
   }
 
+  async #tellBuried(jobIds: readonly JobId[]): Promise<void> {
+    const { lane, events } = this.#options
+    for (const letter of await buried(lane, jobIds)) tellDeadLetter(events, letter)
+  }
+
   async #repeat(more: () => Promise<boolean>, rounds = ROUNDS): Promise<void> {
     for (let round = 0; round < rounds && !this.#stopping; round++) if (!(await more())) return
   }
 
+  #expire(): Promise<void> {
+    return this.#repeat(async () => {
+      const expired = await expire(this.#options.lane)
+      await this.#tellBuried(expired)
+      return expired.length === 1_000
+    })
+  }
+
   async #sweep(): Promise<void> {
-    const { lane, events } = this.#options
+    const { lane, events, leaseMs, sweepEveryMs, waitsAfterOutage } = this.#options
+    if (waitsAfterOutage && (await wasAway(lane, Math.max(leaseMs / 3, 2 * sweepEveryMs), leaseMs))) {
+      const message = `nobody swept for a while, or the server started anew: leases that expired are swept in ${leaseMs} ms`
+      events.log({ level: 'info', message })
+    }
     let jobs = 0
     let deadLetters = 0
     await this.#repeat(async () => {
-      const swept = await sweep(lane)
+      const swept = await sweep(lane, undefined, waitsAfterOutage)
+      const letters = swept.jobs.filter(({ outcome }) => outcome === 'dead_letter')
       jobs += swept.jobs.length
-      deadLetters += swept.jobs.filter(({ outcome }) => outcome === 'dead_letter').length
+      deadLetters += letters.length
+      await this.#tellBuried(letters.map(({ jobId }) => jobId))
       return swept.claims > 0
     })
     if (jobs === 0) return

@@ -18,6 +18,7 @@ import { type Lease, leaseOf, type Worker } from '../queue/job.ts'
 import {
   type Completion,
   complete,
+  forgive,
   type Recorded,
   recorded,
   type Settlement,
@@ -215,9 +216,22 @@ export class Outcomes {
     }
 
     for (const report of refused) report.known = 'refused'
-    for (const [report, answer] of await this.#ask(refused.filter(({ uncertain }) => uncertain))) {
-      learn(report, answer)
+    for (const [report, answer] of await this.#ask(refused)) {
+      // The sweep may have ended the job. Any other answer says no more than that the lease was gone.
+      if (report.uncertain || answer === 'lease_expired' || answer === 'cancelled') learn(report, answer)
     }
+    await this.#forgive(refused.filter(({ known }) => known === 'refused'))
+  }
+
+  /** Their leases expired, yet here we are: had the sweep counted a crash, it is taken back. */
+  async #forgive(refused: readonly Report[]): Promise<void> {
+    if (refused.length === 0) return
+    const leases = refused.map(({ job }) => job.claimed)
+    const forgiven = await forgive(this.#lane, leases)
+    // It is as if a release had come in time. Any other outcome did come too late.
+    refused.forEach((report, index) => {
+      if (forgiven[index] && report.outcome.verb === 'release') report.known = 'pending'
+    })
   }
 
   async #ask(reports: readonly Report[]): Promise<[Report, Recorded][]> {

@@ -1,4 +1,4 @@
-import type { DeadLetterReason, Events } from './events.ts'
+import type { DeadLetterReason, Events, WorkerEvents } from './events.ts'
 import type { HeldJob } from './job.ts'
 import type { Known, Outcome, Report } from './outcomes.ts'
 
@@ -39,14 +39,7 @@ export function tellOutcome(events: Events, tally: Tally, report: Report, known:
       const reason = deadLetterReason(report)
       const error = 'error' in outcome && reason !== 'lease_expired' ? outcome.error : undefined
       tally.deadLetters++
-      events.tell('dead_letter', { ...job.info, error, reason })
-      events.log({
-        level: 'error',
-        message: `job ${jobId} (${kind}) is a dead letter: ${reason}; see its last_error`,
-        error,
-        jobId,
-        kind,
-      })
+      tellDeadLetter(events, { ...job.info, error, reason })
       break
     }
     case 'unrecordable': {
@@ -64,6 +57,14 @@ export function tellOutcome(events: Events, tally: Tally, report: Report, known:
       events.log({ level: 'warn', message, jobId, kind })
     }
   }
+}
+
+/** Whoever buried the job. */
+export function tellDeadLetter(events: Events, letter: WorkerEvents['dead_letter'][0]): void {
+  const { jobId, kind, reason, error } = letter
+  events.tell('dead_letter', letter)
+  const message = `job ${jobId} (${kind}) is a dead letter: ${reason}; see its last_error`
+  events.log({ level: 'error', message, error, jobId, kind })
 }
 
 function deadLetterReason({ outcome, leaseExpired }: Report): DeadLetterReason {

@@ -265,6 +265,8 @@ export class Worker {
       leaseMs,
       sweepEveryMs: sweepMs,
       keepFinishedMs: Math.max(...this.#kinds.map(({ keepMs }) => keepMs || 0)),
+      waitsAfterOutage: this.#until === 'stopped',
+      isOnSuspects: () => this.#fetcher.isForSuspects,
       onSuspects: () => this.#fetcher.suspectsWait(),
     })
   }

@@ -136,7 +136,9 @@ export const HOT: Record<string, Hot> = {
 
 /** Statements that run now and then: their plans must hold for full tables, and need not for nearly empty ones. */
 export const NOW_AND_THEN: Record<string, Hot> = {
-  SWEEP: { sql: housekeepingSql.SWEEP, args: ['1', '20000'] },
+  SWEEP: { sql: housekeepingSql.SWEEP, args: ['1', '20000', 'true'] },
+  BURIED: { sql: housekeepingSql.BURIED, args: [IDS] },
+  COUNT_SUSPECTS: { sql: housekeepingSql.COUNT_SUSPECTS, args: ["array['plan']", "array['plan']", '1000'] },
   RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, CLAIM_IDS] },
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
@@ -148,6 +150,8 @@ export const NOW_AND_THEN: Record<string, Hot> = {
 /** Statements over tables that are meant to be empty, that only call a function, or that only a person sends. */
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
+  housekeepingSql.LOOK_BEFORE_SWEEP, // one row
+  outcomeSql.FORGIVE,
   outcomeSql.BE_IN_A_TRANSACTION,
   effectSql.SAVEPOINT,
   effectSql.RELEASE,

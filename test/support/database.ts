@@ -1,6 +1,7 @@
 // Databases for tests, cloned from the migrated template that tools/test.ts prepares.
 import { after, type TestContext } from 'node:test'
 import pg from 'pg'
+import { withTransaction } from '../../src/db/transaction.ts'
 import { until } from './until.ts'
 
 export interface TestClock {
@@ -108,7 +109,11 @@ function testClock(pool: pg.Pool): TestClock {
   const shift = async (expression: string, values: unknown[] = []) => {
     installed ??= pool.query(MOVABLE_CLOCK)
     await installed
-    await pool.query(`update leasehold_test.clock set shift = ${expression}`, values)
+    await withTransaction(pool, async (tx) => {
+      await tx.query(`update leasehold_test.clock set shift = ${expression}`, values)
+      // Time passes, and sweeps go on meanwhile: a gap between them would mean an outage.
+      await tx.query('update leasehold.sweep set looked_at = leasehold.clock() where looked_at is not null')
+    })
   }
   return {
     advance: (duration) => shift('shift + $1::interval', [duration]),

@@ -62,13 +62,15 @@ test('a job whose worker is killed in its handler runs again, when its lease is 
   await first.ends()
   assert.deepEqual((await show(db, jobId)).lease_expires_at, at(30 * SECOND))
 
-  // One sweep while the lease still lasts, and the next after it.
+  // One sweep while the lease still lasts, and the next after it. In steps: were nobody to look for a while, the sweep would
+  // take it for an outage, and wait.
+  for (const step of [6, 12, 18, 24]) {
+    await setClock(db, at(step * SECOND))
+    await looked(db, at(step * SECOND))
+  }
   const justBefore = at(30 * SECOND - 1)
   await setClock(db, justBefore)
-  await until('the survivor sweeps', async () => {
-    const { rows } = await db.pool.query(`select next_at from leasehold.duty where name = 'sweep'`)
-    return rows[0].next_at.getTime() === at(31 * SECOND - 1).getTime()
-  })
+  await looked(db, justBefore)
   // It took the duty. Claims go the same way as sweeps, so when it has claimed twice since, it has swept.
   for (const _ of ['first', 'second']) {
     const other = await enqueue(db, 'nothing')
@@ -215,4 +217,12 @@ async function isCompletedByAnother(t: TestContext, db: TestDatabase, jobId: Job
   const { claimed_by, lease_generation, attempts } = await jobIs(db, jobId, 'completed')
   assert.deepEqual([claimed_by, lease_generation, attempts], [second.id, '2', 2])
   assert.deepEqual([await history(db, jobId), await countByStatus(db)], [['1 crashed'], { completed: 1 }])
+}
+
+/** A sweep began at that time. */
+async function looked(db: TestDatabase, at: Date): Promise<void> {
+  await until('the survivor sweeps', async () => {
+    const { rows } = await db.pool.query('select looked_at from leasehold.sweep')
+    return rows[0].looked_at?.getTime() === at.getTime()
+  })
 }
