@@ -12,8 +12,8 @@ export interface PlanNode {
   readonly [property: string]: unknown
 }
 
-/** Configuration, a row per queue or kind, and the indexes that hold the paused ones alone. */
-const SHORT: ReadonlySet<string> = new Set(['queue', 'kind', 'queue_paused', 'kind_paused'])
+/** Configuration, a row per queue or kind, the indexes that hold the paused ones alone, and the one row of sweep. */
+const SHORT: ReadonlySet<string> = new Set(['queue', 'kind', 'queue_paused', 'kind_paused', 'sweep'])
 
 /** A scan of a table, a sort of the backlog, a loop over a list inside a loop over a list. */
 export function faults(plan: PlanNode, emptyPartitions: ReadonlySet<string> = new Set()): string[] {
