@@ -140,7 +140,7 @@ test('complete before sweep: the job is done and the sweep finds nothing to retu
   await enqueueOne(lane)
   const [job] = await claimNext(lane, { worker })
   await db.clock.advance('31 s')
-  const late = await pause(db, SWEEP, [100, 20_000])
+  const late = await pause(db, SWEEP, [100, 20_000, false])
   assert.deepEqual(
     await complete(lane, worker, [job!]),
     { refused: [], busy: [] },
@@ -161,7 +161,7 @@ test('sweep against sweep: a claim is returned once', async (t) => {
   await enqueueMany(lane, 5)
   await claimNext(lane, { worker, limit: 5 })
   await db.clock.advance('31 s')
-  const late = await pause(db, SWEEP, [100, 20_000])
+  const late = await pause(db, SWEEP, [100, 20_000, false])
   assert.equal((await sweep(lane)).jobs.length, 5)
   assert.deepEqual(await late.resume(), [])
   const { rows } = await db.pool.query('select distinct crashes from leasehold.job')
