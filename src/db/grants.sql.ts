@@ -39,3 +39,7 @@ grant select on leasehold.queue, leasehold.kind, leasehold.settings to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.queue to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.kind to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions to {role}`
+
+// For connections through a pooler, which refuses or drops the limit that a worker asks for on its own connections.
+export const LIMIT_STATEMENTS = `-- grants.limit
+alter role {role} set statement_timeout = {limit}`

@@ -199,6 +199,15 @@ test('rights are for one schema, and for the roles that are named', async (t) =>
   assert.doesNotMatch(grantsSql({ producer: 'a' }), /operator_action|archive/)
 })
 
+test('a role that is given a limit has it on every connection', async (t) => {
+  const undo = lastFirst(t)
+  const role = await newRole(undo, 'leasehold.limited')
+  const { db } = await scene(undo as TestContext)
+  await db.pool.query(grantsSql({ producer: role, statementTimeout: '1500ms' }))
+  const client = await connectAs(undo, db, role)
+  assert.equal((await client.query('show statement_timeout')).rows[0].statement_timeout, '1500ms')
+})
+
 test('a name that cannot be a role is refused', () => {
   for (const name of ['', 'public', 'none', 'a\0b', '\ud800', 'ä'.repeat(32), 7, null]) {
     assert.throws(() => grantsSql({ reader: name as string }), InvalidOptionError, String(name))
