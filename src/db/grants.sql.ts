@@ -14,7 +14,7 @@ grant usage on sequence leasehold.job_id to {role};
 grant insert (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind, payload,
   partition_key, idempotency_key, metadata) on leasehold.job to {role};
 grant select (id, queue, available_at) on leasehold.job to {role};
-grant insert (queue, key, job_id, keep_for, input_hash) on leasehold.idempotency_key to {role};
+grant insert (queue, key, job_id, keep_for, input_hash, due_at) on leasehold.idempotency_key to {role};
 grant select (queue, key, job_id, input_hash) on leasehold.idempotency_key to {role};
 grant select (queue, until) on leasehold.busy to {role};
 grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind to {role}`
@@ -31,7 +31,7 @@ export const GRANT_WORKER = `-- grants.worker
 grant usage on sequence leasehold.job_id, leasehold.operator_action_id to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
   leasehold.processed_message, leasehold.worker, leasehold.operator_action to {role};
-grant select, insert, delete on leasehold.idempotency_key to {role};
+grant select, insert, update, delete on leasehold.idempotency_key to {role};
 grant select, insert on leasehold.archive, leasehold.job_attempt to {role};
 grant select, delete on leasehold.archive_default, leasehold.job_attempt_default to {role};
 grant select, insert, update on leasehold.busy, leasehold.duty to {role};

@@ -111,26 +111,40 @@ where id = any (array(
 ))
 returning id`
 
-// Walks the keys in the order of their jobs, a bounded number a call, from where the last call ended. A key goes when its
-// job is finished and was so long enough ago. Finished jobs with a key are always archived, and neither the archive nor a
-// dead letter is forgotten before its key may be, so absence means long ago.
-//   $1 job id to start after  $2 keys to look at
+// Looks at the keys that are due, and at no other. A key goes when its job is finished and was so long enough ago. Finished jobs
+// with a key are always archived, and neither the archive nor a dead letter is forgotten before its key may be, so absence
+// means long ago. A key that stays is due again when it may be free at the earliest; for that it is inserted once more, since
+// a conflict finds its row by the unique index, whatever the planner believes. The row is locked: it cannot have gone.
+//   $1 keys to look at
 export const PRUNE_KEYS = `-- idempotency_key.prune
-with looked as materialized (
-  select queue, key, job_id, keep_for from leasehold.idempotency_key where job_id > $1 order by job_id limit $2
+with due as materialized (
+  select queue, key, job_id, keep_for, input_hash from leasehold.idempotency_key
+  where due_at <= leasehold.clock()
+  order by due_at
+  limit $1
+  for update skip locked
+), judged as materialized (
+  select *, case
+    when (select true from leasehold.job j where j.id = due.job_id) then
+      leasehold.clock() + greatest(keep_for, interval '10 minutes')
+    when (select true from leasehold.dead_letter d where d.id = due.job_id) then
+      leasehold.clock() + least(greatest(keep_for, interval '10 minutes'), interval '1 day')
+    else (
+      select a.finished_at + keep_for from leasehold.archive a
+      where a.id = due.job_id and a.finished_at > leasehold.clock() - keep_for limit 1
+    )
+  end as again_at
+  from due
 ), pruned as (
   delete from leasehold.idempotency_key
-  where job_id = any (array(
-    select job_id from looked k
-    where (select true from leasehold.job j where j.id = k.job_id) is null
-      and (select true from leasehold.dead_letter d where d.id = k.job_id) is null
-      and (select true from leasehold.archive a
-        where a.id = k.job_id and a.finished_at > leasehold.clock() - k.keep_for limit 1) is null
-  ))
+  where job_id = any (array(select job_id from judged where again_at is null))
   returning job_id
+), kept as (
+  insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+  select queue, key, job_id, keep_for, input_hash, again_at from judged where again_at is not null
+  on conflict (queue, key) do update set due_at = excluded.due_at
 )
-select (select count(*) from pruned) as pruned, (select count(*) from looked) as looked,
-  (select max(job_id) from looked) as last`
+select (select count(*) from pruned) as pruned, (select count(*) from due) as looked`
 
 // Only the default partitions are pruned row by row; the others are dropped whole.   $1 rows at most
 export const PRUNE_DEFAULT_ARCHIVE = `-- archive.prune_default

@@ -137,7 +137,7 @@ test('a producer enqueues by every door and cannot read what it enqueued, nor ch
       'migration',
     ],
     INSERT: [
-      'idempotency_key (input_hash, job_id, keep_for, key, queue)',
+      'idempotency_key (due_at, input_hash, job_id, keep_for, key, queue)',
       'job (available_at, created_at, expires_at, id, idempotency_key, kind, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
     ],
   })

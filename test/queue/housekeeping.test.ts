@@ -107,7 +107,7 @@ test('a key cannot be asked to outlive the century, nor an age or a limit to be 
     await assert.rejects(pruneHistory(lane, bad), InvalidOptionError)
     await assert.rejects(pruneDeadLetters(lane, bad), InvalidOptionError)
     await assert.rejects(expire(lane, bad), InvalidOptionError)
-    await assert.rejects(pruneKeys(lane, '0', bad), InvalidOptionError)
+    await assert.rejects(pruneKeys(lane, bad), InvalidOptionError)
     await assert.rejects(makePartitions(lane, bad), InvalidOptionError)
   }
 })
@@ -118,14 +118,36 @@ test('keys are pruned a bounded number at a time', async (t) => {
   await enqueue(lane, jobs)
   await complete(lane, worker, await claimNext(lane, { worker, limit: 25 }))
   await db.clock.advance('25 hours')
-  let after: Parameters<typeof pruneKeys>[1] = '0'
   const pruned: number[] = []
-  for (let rounds = 0; after !== undefined && rounds < 10; rounds++) {
-    const answer = await pruneKeys(lane, after, 10)
+  for (let more = true; more && pruned.length < 10; ) {
+    const answer = await pruneKeys(lane, 10)
     pruned.push(answer.pruned)
-    after = answer.next
+    more = answer.more
   }
   assert.deepEqual(pruned, [10, 10, 5])
+})
+
+test('pruning looks at each key when it may be free, and never at those that must stay', async (t) => {
+  const { db, lane } = await setUp(t)
+  await db.clock.set('2030-01-01T12:00:00Z')
+  const keyed = (key: string, keepKeyMs: number) => ({ kind: 'mail', input: 1, idempotencyKey: key, keepKeyMs })
+  await enqueue(
+    lane,
+    Array.from({ length: 30 }, (_, n) => keyed(`long ${n}`, 365 * DAY_MS)),
+  )
+  await enqueue(lane, [keyed('short', 3_600_000), keyed('scheduled', 3_600_000)])
+  const [waits, ...done] = (await claimNext(lane, { worker, limit: 32 })).reverse()
+  await complete(lane, worker, done)
+  await settle(lane, worker, [{ ...waits!, verb: 'snooze', delayMs: 30 * DAY_MS }])
+  await db.clock.advance('2 hours')
+  // Two are due. One of them waits for its job, and is due again when the key could be free, were the job done now.
+  assert.deepEqual(await pruneKeys(lane, 2), { pruned: 1, more: true })
+  assert.deepEqual(await pruneKeys(lane, 2), { pruned: 0, more: false })
+  await db.clock.advance('59 min')
+  assert.deepEqual(await pruneKeys(lane, 1), { pruned: 0, more: false })
+  await db.clock.advance('2 min')
+  assert.deepEqual(await pruneKeys(lane, 1), { pruned: 0, more: true })
+  assert.deepEqual(await pruneKeys(lane, 1), { pruned: 0, more: false })
 })
 
 test('dead letters are pruned by age, oldest first', async (t) => {
