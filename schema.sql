@@ -207,6 +207,7 @@ create table leasehold.queue (
   paused_by text,
   ordered boolean not null default false,
   on_dead_letter text not null default 'block'::text,
+  wakes boolean not null default true,
   constraint on_dead_letter_is_known CHECK ((on_dead_letter = ANY (ARRAY['block'::text, 'skip'::text, 'park'::text]))),
   constraint only_a_paused_queue_was_paused_by CHECK (((paused_by IS NULL) OR (paused_at IS NOT NULL))),
   constraint queue_pkey PRIMARY KEY (name)
@@ -696,7 +697,8 @@ begin
   update "leasehold".job
   set claim_id = null, claimed_at = null, available_at = next_at,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
-    crashes = case when clears_crashes then 0 else job.crashes end
+    crashes = case when clears_crashes then 0 else job.crashes end,
+    expires_at = case when next_at = job.available_at then job.expires_at end
   where job.id = job_id;
   return 'pending';
 end
@@ -767,11 +769,12 @@ CREATE OR REPLACE FUNCTION leasehold.wake(queues text[])
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  name text;
+  woken text;
 begin
-  foreach name in array queues loop
-    if (select b.until > "leasehold".clock() from "leasehold".busy b where b.queue = name) is not true then
-      perform "leasehold".tell('wake', name);
+  foreach woken in array queues loop
+    if (select b.until > "leasehold".clock() from "leasehold".busy b where b.queue = woken) is not true
+      and (select q.wakes from "leasehold".queue q where q.name = woken) is not false then
+      perform "leasehold".tell('wake', woken);
     end if;
   end loop;
   return true;

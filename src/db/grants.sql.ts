@@ -17,6 +17,7 @@ grant select (id, queue, available_at) on leasehold.job to {role};
 grant insert (queue, key, job_id, keep_for, input_hash, due_at) on leasehold.idempotency_key to {role};
 grant select (queue, key, job_id, input_hash) on leasehold.idempotency_key to {role};
 grant select (queue, until) on leasehold.busy to {role};
+grant select (name, wakes) on leasehold.queue to {role};
 grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind to {role}`
 
 export const GRANT_READER = `-- grants.reader

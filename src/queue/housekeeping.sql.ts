@@ -7,7 +7,7 @@
 // A lost lease means a crash, and the job may be its cause: it leaves the ordinary claim index (crashes > 0). While the
 // worker held other jobs none is to blame, and the attempt is returned; the job tries again in smaller company. It is
 // blamed, and its attempt spent, when it was surely alone, or from its third crash on, when it was claimed alone
-// (decisions/0007).
+// (decisions/0007). It may have started, so it no longer expires.
 //   $1 claims at most  $2 jobs at most, give or take a claim
 export const SWEEP = `-- claim.sweep
 with locked as materialized (
@@ -51,11 +51,11 @@ with locked as materialized (
   select id, claim, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
 ), returned as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1
+  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1, expires_at = null
   where id = any (array(select id from judged where next = 'pending' and blamed))
 ), returned_unblamed as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1
+  set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1, expires_at = null
   where id = any (array(select id from judged where next = 'pending' and not blamed))
 ), stuck as materialized (
   select distinct claim from looked
@@ -84,7 +84,7 @@ where id = (
 )
 returning id`
 
-// Jobs that were not started in time.   $1 jobs at most
+// Jobs that were not started in time. One that has started has no expires_at any more, unless it is claimed.   $1 jobs at most
 export const EXPIRE = `-- job.expire
 with due as materialized (
   select id from leasehold.job

@@ -135,6 +135,7 @@ test('a producer enqueues by every door and cannot read what it enqueued, nor ch
       'job (available_at, id, queue)',
       'kind (keep_key, max_attempts, name, priority, queue)',
       'migration',
+      'queue (name, wakes)',
     ],
     INSERT: [
       'idempotency_key (due_at, input_hash, job_id, keep_for, key, queue)',

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidOptionError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
+import { releaseClaim } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
-import { expire, makePartitions, pruneDeadLetters, pruneKeys } from '../../src/queue/housekeeping.ts'
+import { expire, makePartitions, pruneDeadLetters, pruneKeys, sweep } from '../../src/queue/housekeeping.ts'
 import { redrive } from '../../src/queue/operator.ts'
 import { complete, settle } from '../../src/queue/outcome.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
@@ -46,6 +47,35 @@ test('a pending job past its expiry becomes a dead letter; a running one does no
   assert.equal((await show(db, running)).status, 'processing')
   assert.deepEqual(await redrive(lane, [waiting]), [waiting])
   assert.equal((await claimNext(lane)).length, 1, 'an operator’s redrive overrides the expiry')
+})
+
+test('a job that has started does not expire, and one that was only released does', async (t) => {
+  const { db, lane } = await setUp(t)
+  await db.clock.set('2030-01-01T00:00:00Z')
+  const expiresAt = new Date('2030-01-01T00:10:00Z')
+  const ids = (jobs: readonly { readonly jobId: string }[]) => jobs.map(({ jobId }) => jobId).sort()
+  const claimed = async () => {
+    await enqueueOne(lane, { expiresAt })
+    return (await claimNext(lane, { worker }))[0]!
+  }
+  const [failed, snoozed, swept] = [await claimed(), await claimed(), await claimed()]
+  await settle(lane, worker, [
+    { ...failed, verb: 'fail', error: 'x', delayMs: 3_600_000 },
+    { ...snoozed, verb: 'snooze', delayMs: 3_600_000 },
+  ])
+  await db.clock.advance('31 s')
+  assert.deepEqual(ids((await sweep(lane)).jobs), [swept.jobId])
+  const released = await claimed()
+  const withItsClaim = await claimed()
+  await settle(lane, worker, [{ ...released, verb: 'release' }])
+  await releaseClaim(lane, worker, withItsClaim.claimId)
+  await db.clock.advance('10 min')
+  assert.deepEqual((await expire(lane)).sort(), ids([released, withItsClaim]))
+  assert.equal((await show(db, released.jobId)).reason, 'expired')
+  await db.clock.advance('1 h')
+  assert.deepEqual(ids(await claimNext(lane, { worker, limit: 5 })), ids([failed, snoozed]))
+  assert.equal((await show(db, swept.jobId)).status, 'pending')
+  assert.deepEqual(await expire(lane), [])
 })
 
 test('an idempotency key is kept while its job lives and for its time after that', async (t) => {
