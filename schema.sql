@@ -106,6 +106,7 @@ create table leasehold.idempotency_key (
   job_id bigint not null,
   keep_for interval not null,
   input_hash bytea not null,
+  due_at timestamp with time zone not null,
   constraint key_is_kept_for_a_sane_time CHECK (((keep_for >= '00:00:00'::interval) AND (keep_for <= '100 years'::interval))),
   constraint idempotency_key_pkey PRIMARY KEY (queue, key)
 ) with (vacuum_truncate=off);
@@ -206,6 +207,7 @@ create table leasehold.queue (
   paused_by text,
   ordered boolean not null default false,
   on_dead_letter text not null default 'block'::text,
+  wakes boolean not null default true,
   constraint on_dead_letter_is_known CHECK ((on_dead_letter = ANY (ARRAY['block'::text, 'skip'::text, 'park'::text]))),
   constraint only_a_paused_queue_was_paused_by CHECK (((paused_by IS NULL) OR (paused_at IS NOT NULL))),
   constraint queue_pkey PRIMARY KEY (name)
@@ -252,6 +254,8 @@ CREATE INDEX dead_letter_by_age ON leasehold.dead_letter USING btree (died_at, i
 CREATE INDEX dead_letter_by_queue ON leasehold.dead_letter USING btree (queue, died_at, id);
 
 CREATE INDEX idempotency_key_by_job ON leasehold.idempotency_key USING btree (job_id);
+
+CREATE INDEX idempotency_key_due ON leasehold.idempotency_key USING btree (due_at);
 
 CREATE INDEX job_suspect ON leasehold.job USING btree (queue, priority, available_at, id) WHERE ((NOT blocked) AND (crashes > 0));
 
@@ -449,6 +453,7 @@ declare
   configured record;
   to_queue text;
   with_key constant text := options ->> 'idempotency_key';
+  keep_for interval;
   hash bytea;
   same boolean;
 begin
@@ -476,10 +481,11 @@ begin
   job_id := nextval('"leasehold".job_id');
   if with_key is not null then
     hash := "leasehold".input_hash(enqueue.payload);
+    keep_for := coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours');
     loop
       -- Waits for a transaction that is inserting the same key. DO NOTHING locks no existing row.
-      insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash)
-      values (to_queue, with_key, enqueue.job_id, coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours'), hash)
+      insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+      values (to_queue, with_key, enqueue.job_id, keep_for, hash, "leasehold".key_due_at(keep_for))
       on conflict do nothing;
       exit when found;
       -- A new statement, hence a new snapshot: it sees the row that was waited for.
@@ -628,6 +634,13 @@ CREATE OR REPLACE FUNCTION leasehold.is_owner()
 RETURN (SELECT pg_has_role(CURRENT_USER, pg_class.relowner, 'USAGE'::text) AS pg_has_role FROM pg_class WHERE (pg_class.oid = ('leasehold.job'::regclass)::oid))
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.key_due_at(keep_for interval)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN ((leasehold.clock() + LEAST(keep_for, '100 years'::interval)) + LEAST((keep_for / (16)::double precision), '00:30:00'::interval))
+;
+
 CREATE OR REPLACE FUNCTION leasehold.listen()
  RETURNS void
  LANGUAGE plpgsql
@@ -726,7 +739,8 @@ begin
   update "leasehold".job
   set claim_id = null, claimed_at = null, available_at = next_at,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
-    crashes = case when clears_crashes then 0 else job.crashes end
+    crashes = case when clears_crashes then 0 else job.crashes end,
+    expires_at = case when next_at = job.available_at then job.expires_at end
   where job.id = job_id;
   return 'pending';
 end
@@ -764,8 +778,8 @@ begin
     delete from "leasehold".dead_letter where id < 0;
   end if;
   if pg_relation_size('"leasehold".idempotency_key') < 256 * 8192 then
-    insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash)
-    select '', n::text, -n, '0', convert_to(wide, 'UTF8') from generate_series(1, 1024) n;
+    insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+    select '', n::text, -n, '0', convert_to(wide, 'UTF8'), 'infinity' from generate_series(1, 1024) n;
     delete from "leasehold".idempotency_key where job_id < 0;
   end if;
   -- Made by a later migration; this runs after all of them.
@@ -797,11 +811,12 @@ CREATE OR REPLACE FUNCTION leasehold.wake(queues text[])
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  name text;
+  woken text;
 begin
-  foreach name in array queues loop
-    if (select b.until > "leasehold".clock() from "leasehold".busy b where b.queue = name) is not true then
-      perform "leasehold".tell('wake', name);
+  foreach woken in array queues loop
+    if (select b.until > "leasehold".clock() from "leasehold".busy b where b.queue = woken) is not true
+      and (select q.wakes from "leasehold".queue q where q.name = woken) is not false then
+      perform "leasehold".tell('wake', woken);
     end if;
   end loop;
   return true;

@@ -7,7 +7,7 @@
 --   archive          completed and cancelled jobs, one partition per day of expiry
 --   dead_letter      jobs that need a person
 --   job_attempt      attempts that did not succeed, one partition per day
---   idempotency_key  immutable: written with the job, deleted some time after the job has finished
+--   idempotency_key  written with the job, deleted some time after the job has finished
 
 -- The only clock that decides. SQL and stable without a SET clause, so that it is inlined and indexes apply.
 -- statement_timestamp() rather than now(): inside a caller's long transaction now() stands still.
@@ -181,19 +181,30 @@ create table leasehold.job_attempt (
 
 create table leasehold.job_attempt_default partition of leasehold.job_attempt default;
 
--- Unique per queue. Never updated: a completion held open in a caller's transaction cannot make an enqueue wait.
+-- Unique per queue. No outcome touches it: a completion held open in a caller's transaction cannot make an enqueue wait.
+-- due_at is when prune looks at the key next, at the earliest moment at which it may be free: the job takes its time, and the
+-- key is kept for a while after that. So prune walks no key that must stay (decisions/0008).
 create table leasehold.idempotency_key (
   queue      text not null,
   key        text not null,
   job_id     bigint not null,
   keep_for   interval not null,
   input_hash bytea not null,
+  due_at     timestamptz not null,
   constraint idempotency_key_pkey primary key (queue, key),
   constraint key_is_kept_for_a_sane_time check (keep_for between interval '0' and interval '100 years')
 ) with (vacuum_truncate = off);
 
--- Old jobs first: what prune walks.
+-- What prune walks.
+create index idempotency_key_due on leasehold.idempotency_key (due_at);
+
+-- What raise_job_id() and prune look up.
 create index idempotency_key_by_job on leasehold.idempotency_key (job_id);
+
+-- When prune looks at a new key. Most jobs finish soon: with a little to spare, most keys are looked at once.
+create function leasehold.key_due_at(keep_for interval) returns timestamptz
+  language sql stable parallel safe
+  return leasehold.clock() + least(keep_for, interval '100 years') + least(keep_for / 16, interval '30 minutes');
 
 -- FNV-1a, 32 bit, over the key's UTF-8 bytes, modulo 1024. The same function in TypeScript: src/core/bucket.ts.
 create function leasehold.bucket(partition_key text) returns smallint

@@ -10,6 +10,7 @@ create table leasehold.queue (
   paused_by      text,
   ordered        boolean not null default false,
   on_dead_letter text not null default 'block',
+  wakes          boolean not null default true,
   constraint queue_pkey primary key (name),
   constraint on_dead_letter_is_known check (on_dead_letter in ('block', 'skip', 'park')),
   constraint only_a_paused_queue_was_paused_by check (paused_by is null or paused_at is not null)

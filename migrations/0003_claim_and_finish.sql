@@ -124,6 +124,8 @@ $$;
 
 -- Makes a claimed job pending again, in place. One job a call: a list would have to be joined, and every join of this
 -- table went wrong under some plan (decisions/0004).
+-- A release keeps the job's place in the line, and its expiry. Whatever else returns a job has started it: expires_at, by which
+-- it had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire walks.
 create function leasehold.requeue(
   job_id bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
 ) returns text
@@ -134,7 +136,8 @@ begin
   update leasehold.job
   set claim_id = null, claimed_at = null, available_at = next_at,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
-    crashes = case when clears_crashes then 0 else job.crashes end
+    crashes = case when clears_crashes then 0 else job.crashes end,
+    expires_at = case when next_at = job.available_at then job.expires_at end
   where job.id = job_id;
   return 'pending';
 end

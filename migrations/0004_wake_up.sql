@@ -22,17 +22,19 @@ begin
 end
 $$;
 
--- Delivered when the caller's transaction commits, once per queue however many jobs it enqueued.
+-- Delivered when the caller's transaction commits, once per queue however many jobs it enqueued. Of a queue that was configured
+-- not to wake, never: its producers' commits take no lock of the server's, and their transactions can be prepared.
 create function leasehold.wake(queues text[]) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  name text;
+  woken text;
 begin
-  foreach name in array queues loop
-    if (select b.until > leasehold.clock() from leasehold.busy b where b.queue = name) is not true then
-      perform leasehold.tell('wake', name);
+  foreach woken in array queues loop
+    if (select b.until > leasehold.clock() from leasehold.busy b where b.queue = woken) is not true
+      and (select q.wakes from leasehold.queue q where q.name = woken) is not false then
+      perform leasehold.tell('wake', woken);
     end if;
   end loop;
   return true;

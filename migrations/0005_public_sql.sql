@@ -20,6 +20,7 @@ declare
   configured record;
   to_queue text;
   with_key constant text := options ->> 'idempotency_key';
+  keep_for interval;
   hash bytea;
   same boolean;
 begin
@@ -47,10 +48,11 @@ begin
   job_id := nextval('leasehold.job_id');
   if with_key is not null then
     hash := leasehold.input_hash(enqueue.payload);
+    keep_for := coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours');
     loop
       -- Waits for a transaction that is inserting the same key. DO NOTHING locks no existing row.
-      insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash)
-      values (to_queue, with_key, enqueue.job_id, coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours'), hash)
+      insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+      values (to_queue, with_key, enqueue.job_id, keep_for, hash, leasehold.key_due_at(keep_for))
       on conflict do nothing;
       exit when found;
       -- A new statement, hence a new snapshot: it sees the row that was waited for.

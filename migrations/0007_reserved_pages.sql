@@ -34,8 +34,8 @@ begin
     delete from leasehold.dead_letter where id < 0;
   end if;
   if pg_relation_size('leasehold.idempotency_key') < 256 * 8192 then
-    insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash)
-    select '', n::text, -n, '0', convert_to(wide, 'UTF8') from generate_series(1, 1024) n;
+    insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+    select '', n::text, -n, '0', convert_to(wide, 'UTF8'), 'infinity' from generate_series(1, 1024) n;
     delete from leasehold.idempotency_key where job_id < 0;
   end if;
   -- Made by a later migration; this runs after all of them.

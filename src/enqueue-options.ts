@@ -24,7 +24,7 @@ export interface EnqueueOptions {
   readonly delay?: Duration
   /** Not before this moment. */
   readonly at?: Date
-  /** Not started by then: a dead letter. */
+  /** Not started by then: a dead letter. A retry, a snoozed or a redriven job does not expire. */
   readonly expiresAt?: Date
   readonly metadata?: Readonly<Record<string, unknown>>
 }

@@ -21,7 +21,13 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const VERSIONS: Record<string, PostgresVersion> = { 14: 14, 15: 15, 16: 16, 17: 17, 18: 18 }
 
 // The data lives for one run, so nothing is gained by surviving a power cut.
-const FAST = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_connections: '200' }
+const FAST = {
+  fsync: 'off',
+  full_page_writes: 'off',
+  synchronous_commit: 'off',
+  max_connections: '200',
+  max_prepared_transactions: '10',
+}
 
 /** Of a test, and of a whole file: with Node each file is a test of its own. */
 const HANGS_AFTER_MS = 600_000

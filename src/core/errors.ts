@@ -54,13 +54,16 @@ function few(ids: readonly string[]): string {
   return ids.length <= 5 ? ids.join(', ') : `${ids.slice(0, 5).join(', ')} and ${ids.length - 5} more`
 }
 
-/** Thrown when the server did not answer in time. Whether it did what was asked is not known. */
+/**
+ * Thrown when the server did not answer in time. Whether it did what was asked is not known, unless the cause is the server's
+ * own error 57014: then it did not.
+ */
 export class DeadlineError extends LeaseholdError {
   readonly code = 'DEADLINE'
   override readonly name = 'DeadlineError'
 
-  constructor(what: string, ms: number) {
-    super(`${what} did not end within ${ms} ms.`)
+  constructor(what: string, ms: number, options?: ErrorOptions) {
+    super(`${what} did not end within ${ms} ms.`, options)
   }
 }
 

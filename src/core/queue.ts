@@ -12,6 +12,11 @@ export interface QueueOptions {
   readonly ordered?: boolean
   /** Default: block. */
   readonly onDeadLetter?: OnDeadLetter
+  /**
+   * Notify idle workers of new jobs, by NOTIFY when the enqueue commits. False: they find them by polling; producers that commit at
+   * the same time do not wait for each other, and a transaction that enqueued can be prepared. Default: true.
+   */
+  readonly wakeUp?: boolean
 }
 
 /** What workers claim from. */
@@ -19,6 +24,7 @@ export interface Queue {
   readonly name: string
   readonly ordered: boolean
   readonly onDeadLetter: OnDeadLetter
+  readonly wakeUp: boolean
 }
 
 /**
@@ -28,11 +34,12 @@ export interface Queue {
 export function queue(name: string, options: QueueOptions = {}): Queue {
   checkText('name', name, 200)
   const of = `queue(${JSON.stringify(name)})`
-  checkOptions(of, options, ['ordered', 'onDeadLetter'])
-  const { ordered = false, onDeadLetter = 'block' } = options
+  checkOptions(of, options, ['ordered', 'onDeadLetter', 'wakeUp'])
+  const { ordered = false, onDeadLetter = 'block', wakeUp = true } = options
   if (typeof ordered !== 'boolean') throw new InvalidOptionError(`${of}.ordered`, 'it must be true or false')
+  if (typeof wakeUp !== 'boolean') throw new InvalidOptionError(`${of}.wakeUp`, 'it must be true or false')
   if (!ON_DEAD_LETTER.includes(onDeadLetter)) {
     throw new InvalidOptionError(`${of}.onDeadLetter`, `it must be one of ${ON_DEAD_LETTER.join(', ')}`)
   }
-  return Object.freeze({ name, ordered, onDeadLetter })
+  return Object.freeze({ name, ordered, onDeadLetter, wakeUp })
 }

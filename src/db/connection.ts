@@ -7,6 +7,7 @@ import { checkRetention, type Retention, type RetentionMs } from '../core/retent
 import { surviveIdleLoss } from './idle-loss.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
+import { PooledStatements } from './pooled.ts'
 import { Session } from './session.ts'
 
 const PRODUCER_DEADLINE_MS = 30_000
@@ -62,7 +63,7 @@ export class Connection {
     this.client = clientConfig(this.pool)
     this.listen = listenConfig(options.listen ?? true, this.client)
     const { schema, prepare } = this
-    this.lane = new Lane(this.pool, { schema, prepare, deadlineMs: PRODUCER_DEADLINE_MS })
+    this.lane = new Lane(new PooledStatements(this.pool, PRODUCER_DEADLINE_MS), { schema, prepare })
   }
 
   /** Over a connection of its own, which can be given up: a pool would go on trying until its own deadline. */

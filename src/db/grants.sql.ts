@@ -14,9 +14,10 @@ grant usage on sequence leasehold.job_id to {role};
 grant insert (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind, payload,
   partition_key, idempotency_key, metadata) on leasehold.job to {role};
 grant select (id, queue, available_at) on leasehold.job to {role};
-grant insert (queue, key, job_id, keep_for, input_hash) on leasehold.idempotency_key to {role};
+grant insert (queue, key, job_id, keep_for, input_hash, due_at) on leasehold.idempotency_key to {role};
 grant select (queue, key, job_id, input_hash) on leasehold.idempotency_key to {role};
 grant select (queue, until) on leasehold.busy to {role};
+grant select (name, wakes) on leasehold.queue to {role};
 grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind to {role}`
 
 export const GRANT_READER = `-- grants.reader
@@ -31,7 +32,7 @@ export const GRANT_WORKER = `-- grants.worker
 grant usage on sequence leasehold.job_id, leasehold.operator_action_id to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
   leasehold.processed_message, leasehold.worker, leasehold.operator_action to {role};
-grant select, insert, delete on leasehold.idempotency_key to {role};
+grant select, insert, update, delete on leasehold.idempotency_key to {role};
 grant select, insert on leasehold.archive, leasehold.job_attempt to {role};
 grant update (outcome) on leasehold.job_attempt to {role};
 grant select, delete on leasehold.archive_default, leasehold.job_attempt_default to {role};
@@ -40,3 +41,7 @@ grant select on leasehold.queue, leasehold.kind, leasehold.settings to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.queue to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.kind to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions to {role}`
+
+// For connections through a pooler, which refuses or drops the limit that a worker asks for on its own connections.
+export const LIMIT_STATEMENTS = `-- grants.limit
+alter role {role} set statement_timeout = {limit}`

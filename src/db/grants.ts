@@ -1,7 +1,8 @@
 /** Rights for roles that own none of the tables: docs/roles.md says what each may do. */
+import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { GRANT_ACCESS, GRANT_PRODUCER, GRANT_READER, GRANT_WORKER } from './grants.sql.ts'
+import { GRANT_ACCESS, GRANT_PRODUCER, GRANT_READER, GRANT_WORKER, LIMIT_STATEMENTS } from './grants.sql.ts'
 import { quoteRole, renderNames } from './identifier.ts'
 import { quoteSchema, renderSchema } from './lane.ts'
 
@@ -14,6 +15,11 @@ export interface GrantsOptions {
   readonly producer?: string
   /** A role that reads everything and changes nothing. */
   readonly reader?: string
+  /**
+   * Makes the server end every statement of these roles after so long. For roles that connect through a pooler; whoever runs
+   * the script must be allowed to alter them. Default: nothing is set.
+   */
+  readonly statementTimeout?: Duration
 }
 
 const GRANTS = { worker: GRANT_WORKER, producer: GRANT_PRODUCER, reader: GRANT_READER } as const
@@ -23,15 +29,18 @@ const GRANTS = { worker: GRANT_WORKER, producer: GRANT_PRODUCER, reader: GRANT_R
  * migration. It can be repeated, and takes no right away.
  */
 export function grantsSql(options: GrantsOptions): string {
-  checkOptions('grantsSql', options, ['schema', 'worker', 'producer', 'reader'])
+  checkOptions('grantsSql', options, ['schema', 'worker', 'producer', 'reader', 'statementTimeout'])
   const schema = quoteSchema(options?.schema ?? 'leasehold')
+  const timeout = options?.statementTimeout
+  const limit = timeout === undefined ? undefined : Math.ceil(durationMs('grantsSql.statementTimeout', timeout, 1))
   const scripts: string[] = []
   for (const [of, grants] of Object.entries(GRANTS)) {
     const name = options?.[of as keyof typeof GRANTS]
     if (name === undefined) continue
-    const names = { schema, role: quoteRole(`grantsSql.${of}`, name) }
+    const names = { schema, role: quoteRole(`grantsSql.${of}`, name), limit: `'${limit}ms'` }
+    const all = limit === undefined ? [GRANT_ACCESS, grants] : [GRANT_ACCESS, grants, LIMIT_STATEMENTS]
     // The schema first: a role may be called leasehold.x.
-    for (const grant of [GRANT_ACCESS, grants]) scripts.push(`${renderNames(renderSchema(grant, schema), names)};\n`)
+    for (const grant of all) scripts.push(`${renderNames(renderSchema(grant, schema), names)};\n`)
   }
   if (scripts.length === 0) throw new InvalidOptionError('grantsSql', 'name a worker, a producer or a reader')
   return ['begin;\n', ...scripts, 'commit;\n'].join('\n')

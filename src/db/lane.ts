@@ -1,6 +1,5 @@
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
-import { DeadlineError, SchemaError } from '../core/errors.ts'
-import { withDeadline } from '../core/timer.ts'
+import { SchemaError } from '../core/errors.ts'
 
 /** Whatever runs a query: a pool, a client, the caller's open transaction. */
 export interface Queryable {
@@ -12,8 +11,6 @@ export interface LaneOptions {
   readonly schema?: string
   /** Named statements are planned once per connection. PgBouncer in transaction mode needs false. Default: true. */
   readonly prepare?: boolean
-  /** On our side, for each statement. Not in the caller's transaction, whose client could not be used afterwards. */
-  readonly deadlineMs?: number
 }
 
 /** A row by the names of its columns, as the server printed them. Parsing is left to the caller, which knows the types. */
@@ -52,7 +49,6 @@ export class Lane {
   readonly standsAlone: boolean
   readonly #db: Queryable
   readonly #prepare: boolean
-  readonly #deadlineMs: number | undefined
   readonly #quoted: string
   readonly #rendered: Map<string, Rendered>
 
@@ -62,7 +58,6 @@ export class Lane {
     this.#quoted = quoteSchema(this.schema)
     this.#db = db
     this.#prepare = options.prepare ?? true
-    this.#deadlineMs = options.deadlineMs
     this.#rendered = rendered
   }
 
@@ -79,8 +74,7 @@ export class Lane {
       rowMode: 'array',
       types: asPrinted,
     }
-    const sent = this.#deadlineMs === undefined ? this.#db.query(query) : this.#inTime(query, this.#deadlineMs)
-    const { rows, fields } = await sent.catch((error) => this.#explain(error))
+    const { rows, fields } = await this.#db.query(query).catch((error) => this.#explain(error))
     if (rows.length === 0) return []
     if (rendered.shape === undefined || !hasColumns(rendered.shape, fields)) rendered.shape = shapeOf(fields)
     const { NamedRow } = rendered.shape
@@ -102,12 +96,6 @@ export class Lane {
     if (!isMissing) throw error
     const what = `Schema "${this.schema}" is missing here, or is too old.`
     throw new SchemaError(`${what} Call migrate(), or run migrationSql(), first.`, { cause: error })
-  }
-
-  /** Waiting for a connection of the pool included. The driver's own limit, a little later, gives the connection back. */
-  #inTime(query: QueryArrayConfig, deadlineMs: number): Promise<QueryArrayResult> {
-    const limited = { ...query, query_timeout: deadlineMs + 1_000 } as QueryArrayConfig
-    return withDeadline(this.#db.query(limited), deadlineMs, () => new DeadlineError('A statement', deadlineMs))
   }
 }
 

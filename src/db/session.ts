@@ -4,11 +4,16 @@
  * Statements run one at a time, each under a deadline on our side: a half-open socket answers nothing, for ever. A
  * statement that missed its deadline may still be carried out, so the caller must be able to ask what became of it
  * (decisions/0009); its connection is thrown away, because the late answer would be taken for the next statement's.
+ *
+ * The server has a limit of its own, a little below ours (`statement_timeout`): a statement that waits for a lock ends
+ * there, is certainly not carried out, and its connection goes on. Poolers refuse or drop that setting, so a statement that
+ * misses our deadline is cancelled as well (decisions/0028).
  */
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import pg from 'pg'
 import { DeadlineError } from '../core/errors.ts'
 import { withDeadline } from '../core/timer.ts'
+import { cancelAndDestroy, destroy } from './cancel.ts'
 import type { Queryable } from './lane.ts'
 
 export interface SessionOptions {
@@ -58,18 +63,36 @@ export class Session implements Queryable {
   }
 
   async #send(config: QueryArrayConfig): Promise<QueryArrayResult> {
-    if (this.#abandoned) neverSent(new DeadlineError('Waiting for the database', this.#options.deadlineMs))
-    const client = this.#client ?? (await this.#connect().catch(neverSent))
-    const { deadlineMs } = this.#options
+    if (this.#abandoned) notCarriedOut(new DeadlineError('Waiting for the database', this.#options.deadlineMs))
+    const client = this.#client ?? (await this.#connect().catch(notCarriedOut))
+    const { deadlineMs, connection } = this.#options
+    const late = new DeadlineError('A statement', deadlineMs)
+    const query = client.query(config)
     try {
-      return await withDeadline(client.query(config), deadlineMs, () => new DeadlineError('A statement', deadlineMs))
+      return await withDeadline(query, deadlineMs, () => late)
     } catch (error) {
-      if (!isUsableAfter(error)) this.#drop(client)
+      if (error === late) {
+        this.#forget(client)
+        void cancelAndDestroy(client, query, connection.stream)
+      } else if (!isUsableAfter(error)) this.#drop(client)
+      if (isCancelled(error)) notCarriedOut(new DeadlineError('A statement', deadlineMs, { cause: error }))
       throw error
     }
   }
 
+  /** Without a limit on the server where a pooler refuses one. */
   async #connect(): Promise<pg.Client> {
+    const { connection, deadlineMs } = this.#options
+    const limitMs = Math.max(1, Math.floor(deadlineMs * SERVER_LIMIT))
+    if (WITHOUT_LIMIT.has(connection)) return this.#open(undefined)
+    return this.#open(limitMs).catch((error) => {
+      if (this.#abandoned || !refusesLimit(error)) throw error
+      WITHOUT_LIMIT.add(connection)
+      return this.#open(undefined)
+    })
+  }
+
+  async #open(limitMs: number | undefined): Promise<pg.Client> {
     this.#closed = false
     const { connection, deadlineMs, onNotification } = this.#options
     const client = new pg.Client({
@@ -79,6 +102,7 @@ export class Session implements Queryable {
       password: connection.password,
       connectionTimeoutMillis: Math.min(connection.connectionTimeoutMillis || deadlineMs, deadlineMs),
     } as pg.ClientConfig)
+    if (limitMs !== undefined) limitStatements(client, limitMs)
     client.on('error', (error) => this.#lost(client, error))
     client.on('end', () => this.#lost(client, new Error('The connection was ended by the server.')))
     if (onNotification !== undefined) {
@@ -106,27 +130,51 @@ export class Session implements Queryable {
   }
 
   #drop(client: pg.Client): void {
-    if (this.#client === client) this.#client = undefined
+    this.#forget(client)
     destroy(client)
+  }
+
+  #forget(client: pg.Client): void {
+    if (this.#client === client) this.#client = undefined
   }
 }
 
-const UNSENT = new WeakSet<object>()
+/** The server's limit, as a part of ours. */
+const SERVER_LIMIT = 0.9
 
-function neverSent(error: unknown): never {
-  if (typeof error === 'object' && error !== null) UNSENT.add(error)
+/** Whose pooler refuses `statement_timeout` when a connection is opened. */
+const WITHOUT_LIMIT = new WeakSet<pg.ClientConfig>()
+
+/** A lower limit of the user's stays. So does one among `options`, lower or not. */
+function limitStatements(client: pg.Client, ms: number): void {
+  const { connectionParameters: parameters } = client as unknown as {
+    connectionParameters: { statement_timeout?: unknown; options?: string }
+  }
+  if (parameters.options?.includes('statement_timeout')) return
+  const asked = Number.parseInt(String(parameters.statement_timeout), 10)
+  parameters.statement_timeout = asked > 0 ? Math.min(asked, ms) : ms
+}
+
+/** PgBouncer: "unsupported startup parameter: statement_timeout". Others say it in other words. */
+function refusesLimit(error: unknown): boolean {
+  return error instanceof Error && /statement_timeout|startup parameter/.test(error.message)
+}
+
+const NOT_CARRIED_OUT = new WeakSet<object>()
+
+function notCarriedOut(error: unknown): never {
+  if (typeof error === 'object' && error !== null) NOT_CARRIED_OUT.add(error)
   throw error
 }
 
-/** Whether the statement that failed with this error may have reached a server. */
+/** Whether the statement that failed with this error may have been carried out. */
 export function maybeSent(error: unknown): boolean {
-  return !(typeof error === 'object' && error !== null && UNSENT.has(error))
+  return !(typeof error === 'object' && error !== null && NOT_CARRIED_OUT.has(error))
 }
 
-/** Without a goodbye: nobody may be there to hear it. */
-function destroy(client: pg.Client): void {
-  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
-  connection.stream.destroy()
+/** By the server's limit or by a cancel request. It checks for neither once it has begun to commit. */
+function isCancelled(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && error.code === '57014'
 }
 
 /**

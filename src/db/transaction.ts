@@ -4,6 +4,7 @@ import { InvalidOptionError, RolledBackError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { isConflict, waitAfterConflict } from './conflict.ts'
 import type { Queryable } from './lane.ts'
+import { checkOut } from './pooled.ts'
 
 export interface TransactionOptions {
   /** Default: what the database is set to, usually read committed. */
@@ -47,15 +48,9 @@ export async function withTransaction<T>(
 }
 
 async function once<T>(db: Pool | ClientBase, begin: string, work: (tx: ClientBase) => Promise<T>): Promise<T> {
-  const pooled = isPool(db) ? await db.connect() : undefined
-  const tx = pooled ?? (db as ClientBase)
+  const pooled = isPool(db) ? await checkOut(db) : undefined
+  const tx = pooled?.client ?? (db as ClientBase)
   let broken: Error | undefined
-  // A connection lost while `work` awaits something else has nobody to tell, and Node ends the process. The next query on
-  // it rejects, so nothing is hidden.
-  const onError = (error: Error) => {
-    broken = error
-  }
-  pooled?.on('error', onError)
   try {
     await tx.query(begin)
     const result = await work(tx)
@@ -64,11 +59,12 @@ async function once<T>(db: Pool | ClientBase, begin: string, work: (tx: ClientBa
     if (command !== 'COMMIT') throw new RolledBackError()
     return result
   } catch (error) {
-    await tx.query('rollback').catch(onError)
+    await tx.query('rollback').catch((rollbackError) => {
+      broken = rollbackError
+    })
     throw error
   } finally {
-    pooled?.off('error', onError)
-    pooled?.release(broken)
+    pooled?.giveBack(broken)
   }
 }
 

@@ -33,7 +33,7 @@ export async function storeConfiguration(
   }
   const queues = new Map(declared)
   for (const { queue: name } of kinds.values()) {
-    if (!queues.has(name)) queues.set(name, { name, ordered: false, onDeadLetter: 'block' })
+    if (!queues.has(name)) queues.set(name, { name, ordered: false, onDeadLetter: 'block', wakeUp: true })
   }
   const [queueRows, kindRows] = [[...queues.values()], [...kinds.values()]]
   await lane.run(STORE_CONFIGURATION, [
@@ -48,6 +48,7 @@ export async function storeConfiguration(
     numericArray(kindRows.map(({ keepMs }) => keepMs)),
     numericArray(kindRows.map(({ keepKeyMs }) => keepKeyMs)),
     ...RETAINED.map((name) => retention[name] ?? null),
+    queueRows.map(({ wakeUp }) => wakeUp),
   ])
 }
 
@@ -121,8 +122,8 @@ function kindToStore({ name, queue, priority, maxAttempts, keepMs, keepKeyMs }: 
   return { name, queue, priority, maxAttempts, keepMs: keepMs || 0, keepKeyMs }
 }
 
-function queueToStore({ name, ordered, onDeadLetter }: Queue): Queue {
-  return { name, ordered, onDeadLetter }
+function queueToStore({ name, ordered, onDeadLetter, wakeUp }: Queue): Queue {
+  return { name, ordered, onDeadLetter, wakeUp }
 }
 
 function isQueue(declaration: unknown): declaration is Queue {

@@ -44,8 +44,9 @@ with input as materialized (
     (select $9::text[]), (select $10::float8[])) with ordinality
     as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, keep_key_ms, position)
 ), kept as (
-  insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash)
-  select queue, key, id, keep_key_ms * interval '1 ms', leasehold.input_hash(payload::jsonb)
+  insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+  select queue, key, id, keep_key_ms * interval '1 ms', leasehold.input_hash(payload::jsonb),
+    leasehold.key_due_at(keep_key_ms * interval '1 ms')
   from input where key is not null order by queue, key, position
   on conflict do nothing
   returning job_id

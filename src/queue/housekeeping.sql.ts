@@ -7,7 +7,7 @@
 // A lost lease means a crash, and the job may be its cause: it leaves the ordinary claim index (crashes > 0). While the
 // worker held other jobs none is to blame, and the attempt is returned; the job tries again in smaller company. It is
 // blamed, and its attempt spent, when it was surely alone, or from its third crash on, when it was claimed alone
-// (decisions/0007).
+// (decisions/0007). It may have started, so it no longer expires.
 //   $1 claims at most  $2 jobs at most, give or take a claim  $3 whether a hold counts (LOOK_BEFORE_SWEEP)
 export const SWEEP = `-- claim.sweep
 with locked as materialized (
@@ -53,11 +53,11 @@ with locked as materialized (
   select id, claim, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
 ), returned as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1
+  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1, expires_at = null
   where id = any (array(select id from judged where next = 'pending' and blamed))
 ), returned_unblamed as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1
+  set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1, expires_at = null
   where id = any (array(select id from judged where next = 'pending' and not blamed))
 ), stuck as materialized (
   select distinct claim from looked
@@ -104,7 +104,7 @@ where id = (
 )
 returning id`
 
-// Jobs that were not started in time.   $1 jobs at most
+// Jobs that were not started in time. One that has started has no expires_at any more, unless it is claimed.   $1 jobs at most
 export const EXPIRE = `-- job.expire
 with due as materialized (
   select id from leasehold.job
@@ -152,26 +152,40 @@ where id = any (array(
 ))
 returning id`
 
-// Walks the keys in the order of their jobs, a bounded number a call, from where the last call ended. A key goes when its
-// job is finished and was so long enough ago. Finished jobs with a key are always archived, and neither the archive nor a
-// dead letter is forgotten before its key may be, so absence means long ago.
-//   $1 job id to start after  $2 keys to look at
+// Looks at the keys that are due, and at no other. A key goes when its job is finished and was so long enough ago. Finished jobs
+// with a key are always archived, and neither the archive nor a dead letter is forgotten before its key may be, so absence
+// means long ago. A key that stays is due again when it may be free at the earliest; for that it is inserted once more, since
+// a conflict finds its row by the unique index, whatever the planner believes. The row is locked: it cannot have gone.
+//   $1 keys to look at
 export const PRUNE_KEYS = `-- idempotency_key.prune
-with looked as materialized (
-  select queue, key, job_id, keep_for from leasehold.idempotency_key where job_id > $1 order by job_id limit $2
+with due as materialized (
+  select queue, key, job_id, keep_for, input_hash from leasehold.idempotency_key
+  where due_at <= leasehold.clock()
+  order by due_at
+  limit $1
+  for update skip locked
+), judged as materialized (
+  select *, case
+    when (select true from leasehold.job j where j.id = due.job_id) then
+      leasehold.clock() + greatest(keep_for, interval '10 minutes')
+    when (select true from leasehold.dead_letter d where d.id = due.job_id) then
+      leasehold.clock() + least(greatest(keep_for, interval '10 minutes'), interval '1 day')
+    else (
+      select a.finished_at + keep_for from leasehold.archive a
+      where a.id = due.job_id and a.finished_at > leasehold.clock() - keep_for limit 1
+    )
+  end as again_at
+  from due
 ), pruned as (
   delete from leasehold.idempotency_key
-  where job_id = any (array(
-    select job_id from looked k
-    where (select true from leasehold.job j where j.id = k.job_id) is null
-      and (select true from leasehold.dead_letter d where d.id = k.job_id) is null
-      and (select true from leasehold.archive a
-        where a.id = k.job_id and a.finished_at > leasehold.clock() - k.keep_for limit 1) is null
-  ))
+  where job_id = any (array(select job_id from judged where again_at is null))
   returning job_id
+), kept as (
+  insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+  select queue, key, job_id, keep_for, input_hash, again_at from judged where again_at is not null
+  on conflict (queue, key) do update set due_at = excluded.due_at
 )
-select (select count(*) from pruned) as pruned, (select count(*) from looked) as looked,
-  (select max(job_id) from looked) as last`
+select (select count(*) from pruned) as pruned, (select count(*) from due) as looked`
 
 // Only the default partitions are pruned row by row; the others are dropped whole.   $1 rows at most
 export const PRUNE_DEFAULT_ARCHIVE = `-- archive.prune_default

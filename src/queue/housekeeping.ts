@@ -22,7 +22,7 @@ import {
   SWEEP,
 } from './housekeeping.sql.ts'
 import type { ClaimId, JobId, Lease } from './job.ts'
-import { checkId, checkLease, idArray } from './parameters.ts'
+import { checkLease, idArray } from './parameters.ts'
 
 // A statement that takes longer than somebody's timeout would be tried again for ever.
 const JOBS_PER_SWEEP = 20_000
@@ -123,20 +123,10 @@ export async function pruneDeadLetters(lane: Lane, ageMs: number, limit = 1_000)
   return (await lane.run(PRUNE_DEAD_LETTERS, [checkMilliseconds('ageMs', ageMs), checkLimit(limit)])).length
 }
 
-/**
- * Looks at up to `limit` idempotency keys after job `after` and deletes those kept long enough. Returns where to go on,
- * or undefined at the end.
- */
-export async function pruneKeys(
-  lane: Lane,
-  after: JobId | '0' = '0',
-  limit = 1_000,
-): Promise<{ pruned: number; next: JobId | undefined }> {
-  const [row] = await lane.run<'pruned' | 'looked' | 'last'>(PRUNE_KEYS, [
-    after === '0' ? after : checkId('after', after),
-    checkLimit(limit),
-  ])
-  return { pruned: Number(row!.pruned), next: Number(row!.looked) < limit ? undefined : (row!.last as JobId) }
+/** Looks at up to `limit` idempotency keys that are due and deletes those kept long enough. Call again while `more`. */
+export async function pruneKeys(lane: Lane, limit = 1_000): Promise<{ pruned: number; more: boolean }> {
+  const [row] = await lane.run<'pruned' | 'looked'>(PRUNE_KEYS, [checkLimit(limit)])
+  return { pruned: Number(row!.pruned), more: Number(row!.looked) >= limit }
 }
 
 /**

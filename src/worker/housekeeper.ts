@@ -34,6 +34,8 @@ const DAY_MS = 86_400_000
 const ROUNDS = 20
 /** Every message and every effect leaves a row: up to two million of each are dealt with in a turn. */
 const MANY_ROUNDS = 200
+/** As many keys, fewer at a time: each is looked up in every day of the archive. */
+const KEY_ROUNDS = 2_000
 const MANY = 10_000
 /** Between two questions what is due. */
 const SOONEST_MS = 50
@@ -61,7 +63,6 @@ export class Housekeeper {
   readonly #options: HousekeeperOptions
   readonly #loop: Loop
   #everyMs: Partial<Record<Duty, number>>
-  #keysFrom: Parameters<typeof pruneKeys>[1]
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #stopping = false
 
@@ -149,11 +150,7 @@ export class Housekeeper {
       messages: () => repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS),
       workers: () => repeat(async () => (await pruneWorkers(lane, keep.workers)) === 1_000),
       'operator actions': () => repeat(async () => (await pruneActions(lane, keep.workers)) === 1_000),
-      keys: () =>
-        repeat(async () => {
-          this.#keysFrom = (await pruneKeys(lane, this.#keysFrom)).next
-          return this.#keysFrom !== undefined
-        }),
+      keys: () => repeat(async () => (await pruneKeys(lane)).more, KEY_ROUNDS),
     }
     for (const [what, step] of Object.entries(steps)) {
       const { worksAgain, problem } = events.about(`housekeeping (prune ${what})`)

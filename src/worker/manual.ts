@@ -15,6 +15,7 @@ import { Cancel } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import { Lane, type Queryable } from '../db/lane.ts'
+import { PooledStatements } from '../db/pooled.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
@@ -199,7 +200,7 @@ export class ManualWorker {
 
   constructor({ lane, pool, schema, prepare }: Connection) {
     this.#lane = lane
-    const goodbye = new Lane(pool, { schema, prepare, deadlineMs: GOODBYE_MS })
+    const goodbye = new Lane(new PooledStatements(pool, GOODBYE_MS), { schema, prepare })
     this.#registration = new Registration(lane, this.#worker, goodbye)
   }
 

@@ -6,13 +6,14 @@ import { checkRetention } from '../../src/core/retention.ts'
 
 test('a queue has defaults, and cannot be changed afterwards', () => {
   const mail = queue('mail')
-  assert.deepEqual(mail, { name: 'mail', ordered: false, onDeadLetter: 'block' })
+  assert.deepEqual(mail, { name: 'mail', ordered: false, onDeadLetter: 'block', wakeUp: true })
   assert.throws(() => Object.assign(mail, { ordered: true }), TypeError)
 })
 
 test('queue() keeps every option', () => {
   for (const onDeadLetter of ['block', 'skip', 'park'] as const) {
-    assert.deepEqual(queue('mail', { ordered: true, onDeadLetter }), { name: 'mail', ordered: true, onDeadLetter })
+    const options = { ordered: true, onDeadLetter, wakeUp: false }
+    assert.deepEqual(queue('mail', options), { name: 'mail', ...options })
   }
 })
 
@@ -22,6 +23,7 @@ test('queue() refuses what cannot be used, and names the option', () => {
     ['queue("x").ordered', { ordered: null }],
     ['queue("x").onDeadLetter', { onDeadLetter: 'stop' }],
     ['queue("x").onDeadLetter', { onDeadLetter: true }],
+    ['queue("x").wakeUp', { wakeUp: 'no' }],
     ['queue("x").order', { order: true }],
     ['queue("x").maxAttempts', { maxAttempts: 5 }],
   ]

@@ -135,9 +135,10 @@ test('a producer enqueues by every door and cannot read what it enqueued, nor ch
       'job (available_at, id, queue)',
       'kind (keep_key, max_attempts, name, priority, queue)',
       'migration',
+      'queue (name, wakes)',
     ],
     INSERT: [
-      'idempotency_key (input_hash, job_id, keep_for, key, queue)',
+      'idempotency_key (due_at, input_hash, job_id, keep_for, key, queue)',
       'job (available_at, created_at, expires_at, id, idempotency_key, kind, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
     ],
   })
@@ -197,6 +198,15 @@ test('rights are for one schema, and for the roles that are named', async (t) =>
   assert.doesNotMatch(script, /leasehold|[{}]/)
   assert.match(script, /^begin;\n[\s\S]*commit;\n$/)
   assert.doesNotMatch(grantsSql({ producer: 'a' }), /operator_action|archive/)
+})
+
+test('a role that is given a limit has it on every connection', async (t) => {
+  const undo = lastFirst(t)
+  const role = await newRole(undo, 'leasehold.limited')
+  const { db } = await scene(undo as TestContext)
+  await db.pool.query(grantsSql({ producer: role, statementTimeout: '1500ms' }))
+  const client = await connectAs(undo, db, role)
+  assert.equal((await client.query('show statement_timeout')).rows[0].statement_timeout, '1500ms')
 })
 
 test('a name that cannot be a role is refused', () => {

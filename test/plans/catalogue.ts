@@ -142,7 +142,7 @@ export const NOW_AND_THEN: Record<string, Hot> = {
   RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, CLAIM_IDS] },
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
-  PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: ['0', String(BATCH)] },
+  PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: [String(BATCH)] },
   PRUNE_MESSAGES: { sql: messageSql.PRUNE_MESSAGES, args: [String(BATCH)] },
   PRUNE_EFFECTS: { sql: effectSql.PRUNE_EFFECTS, args: ['0', String(BATCH), '0'] },
 }

@@ -189,7 +189,7 @@ async function fill(count: number, after = 0): Promise<void> {
   )
   await client.query(
     `insert into leasehold.idempotency_key
-     select 'plan', 'k' || n, n, '1 hour', '\\x00' from generate_series(1, $1 / 10) n`,
+     select 'plan', 'k' || n, n, '1 hour', '\\x00', now() - interval '1 hour' from generate_series(1, $1 / 10) n`,
     [count],
   )
   await client.query(

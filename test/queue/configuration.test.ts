@@ -23,7 +23,9 @@ async function versions({ pool }: Pick<TestDatabase, 'pool'>): Promise<unknown[]
 }
 
 async function queues(db: Pick<TestDatabase, 'pool'>): Promise<unknown[]> {
-  return (await rowsOf(db, 'queue')).map(({ name, ordered, on_dead_letter: on }) => [name, ordered, on])
+  return (await rowsOf(db, 'queue')).map(({ name, ordered, on_dead_letter: on, wakes }) =>
+    wakes ? [name, ordered, on] : [name, ordered, on, 'silent'],
+  )
 }
 
 async function kinds({ pool }: Pick<TestDatabase, 'pool'>): Promise<unknown[]> {
@@ -40,7 +42,7 @@ test('kinds, queues and the queues that kinds name are stored', async (t) => {
     receipt,
     kind('fleeting', { keep: false }),
     queue('mail', { ordered: true, onDeadLetter: 'skip' }),
-    queue('unused'),
+    queue('unused', { wakeUp: false }),
   ])
   assert.deepEqual(await kinds(db), [
     ['fleeting', 'fleeting', 5, 5, 0, 86_400],
@@ -49,8 +51,10 @@ test('kinds, queues and the queues that kinds name are stored', async (t) => {
   assert.deepEqual(await queues(db), [
     ['fleeting', false, 'block'],
     ['mail', true, 'skip'],
-    ['unused', false, 'block'],
+    ['unused', false, 'block', 'silent'],
   ])
+  await lh.configure([queue('unused')])
+  assert.deepEqual((await queues(db)).at(-1), ['unused', false, 'block'])
 })
 
 test('configured again, nothing is written; changed, only what changed', async (t) => {

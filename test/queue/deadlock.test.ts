@@ -138,7 +138,7 @@ test('no deadlock in 10,000 mixed batches, and no claim ends twice', async (t) =
         // Its jobs end here; `held` still names them, and is refused.
         for (const lease of await releaseClaim(own, worker, claimId)) endOnce(lease, 'released')
       },
-      () => pruneKeys(own, '0', 20),
+      () => pruneKeys(own, 20),
       () => makePartitions(own, 2),
     ]
     while (batches < BATCHES) {

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidOptionError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
+import { releaseClaim } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
-import { expire, makePartitions, pruneDeadLetters, pruneKeys } from '../../src/queue/housekeeping.ts'
+import { expire, makePartitions, pruneDeadLetters, pruneKeys, sweep } from '../../src/queue/housekeeping.ts'
 import { redrive } from '../../src/queue/operator.ts'
 import { complete, settle } from '../../src/queue/outcome.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
@@ -46,6 +47,35 @@ test('a pending job past its expiry becomes a dead letter; a running one does no
   assert.equal((await show(db, running)).status, 'processing')
   assert.deepEqual(await redrive(lane, [waiting]), [waiting])
   assert.equal((await claimNext(lane)).length, 1, 'an operator’s redrive overrides the expiry')
+})
+
+test('a job that has started does not expire, and one that was only released does', async (t) => {
+  const { db, lane } = await setUp(t)
+  await db.clock.set('2030-01-01T00:00:00Z')
+  const expiresAt = new Date('2030-01-01T00:10:00Z')
+  const ids = (jobs: readonly { readonly jobId: string }[]) => jobs.map(({ jobId }) => jobId).sort()
+  const claimed = async () => {
+    await enqueueOne(lane, { expiresAt })
+    return (await claimNext(lane, { worker }))[0]!
+  }
+  const [failed, snoozed, swept] = [await claimed(), await claimed(), await claimed()]
+  await settle(lane, worker, [
+    { ...failed, verb: 'fail', error: 'x', delayMs: 3_600_000 },
+    { ...snoozed, verb: 'snooze', delayMs: 3_600_000 },
+  ])
+  await db.clock.advance('31 s')
+  assert.deepEqual(ids((await sweep(lane)).jobs), [swept.jobId])
+  const released = await claimed()
+  const withItsClaim = await claimed()
+  await settle(lane, worker, [{ ...released, verb: 'release' }])
+  await releaseClaim(lane, worker, withItsClaim.claimId)
+  await db.clock.advance('10 min')
+  assert.deepEqual((await expire(lane)).sort(), ids([released, withItsClaim]))
+  assert.equal((await show(db, released.jobId)).reason, 'expired')
+  await db.clock.advance('1 h')
+  assert.deepEqual(ids(await claimNext(lane, { worker, limit: 5 })), ids([failed, snoozed]))
+  assert.equal((await show(db, swept.jobId)).status, 'pending')
+  assert.deepEqual(await expire(lane), [])
 })
 
 test('an idempotency key is kept while its job lives and for its time after that', async (t) => {
@@ -107,7 +137,7 @@ test('a key cannot be asked to outlive the century, nor an age or a limit to be 
     await assert.rejects(pruneHistory(lane, bad), InvalidOptionError)
     await assert.rejects(pruneDeadLetters(lane, bad), InvalidOptionError)
     await assert.rejects(expire(lane, bad), InvalidOptionError)
-    await assert.rejects(pruneKeys(lane, '0', bad), InvalidOptionError)
+    await assert.rejects(pruneKeys(lane, bad), InvalidOptionError)
     await assert.rejects(makePartitions(lane, bad), InvalidOptionError)
   }
 })
@@ -118,14 +148,36 @@ test('keys are pruned a bounded number at a time', async (t) => {
   await enqueue(lane, jobs)
   await complete(lane, worker, await claimNext(lane, { worker, limit: 25 }))
   await db.clock.advance('25 hours')
-  let after: Parameters<typeof pruneKeys>[1] = '0'
   const pruned: number[] = []
-  for (let rounds = 0; after !== undefined && rounds < 10; rounds++) {
-    const answer = await pruneKeys(lane, after, 10)
+  for (let more = true; more && pruned.length < 10; ) {
+    const answer = await pruneKeys(lane, 10)
     pruned.push(answer.pruned)
-    after = answer.next
+    more = answer.more
   }
   assert.deepEqual(pruned, [10, 10, 5])
+})
+
+test('pruning looks at each key when it may be free, and never at those that must stay', async (t) => {
+  const { db, lane } = await setUp(t)
+  await db.clock.set('2030-01-01T12:00:00Z')
+  const keyed = (key: string, keepKeyMs: number) => ({ kind: 'mail', input: 1, idempotencyKey: key, keepKeyMs })
+  await enqueue(
+    lane,
+    Array.from({ length: 30 }, (_, n) => keyed(`long ${n}`, 365 * DAY_MS)),
+  )
+  await enqueue(lane, [keyed('short', 3_600_000), keyed('scheduled', 3_600_000)])
+  const [waits, ...done] = (await claimNext(lane, { worker, limit: 32 })).reverse()
+  await complete(lane, worker, done)
+  await settle(lane, worker, [{ ...waits!, verb: 'snooze', delayMs: 30 * DAY_MS }])
+  await db.clock.advance('2 hours')
+  // Two are due. One of them waits for its job, and is due again when the key could be free, were the job done now.
+  assert.deepEqual(await pruneKeys(lane, 2), { pruned: 1, more: true })
+  assert.deepEqual(await pruneKeys(lane, 2), { pruned: 0, more: false })
+  await db.clock.advance('59 min')
+  assert.deepEqual(await pruneKeys(lane, 1), { pruned: 0, more: false })
+  await db.clock.advance('2 min')
+  assert.deepEqual(await pruneKeys(lane, 1), { pruned: 0, more: true })
+  assert.deepEqual(await pruneKeys(lane, 1), { pruned: 0, more: false })
 })
 
 test('dead letters are pruned by age, oldest first', async (t) => {

@@ -189,6 +189,29 @@ test('keys and attempts are forgotten in their time', async (t) => {
   await until('its attempts are', async () => (await count(db, attempts, [first.jobId])) === 0)
 })
 
+test('one turn forgets every key whose time is over, however many must stay', async (t) => {
+  const { lh, db } = await scene(t)
+  const add = (name: string, keepFor: string) =>
+    db.pool.query(
+      `insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+       select 'task', $1::text || n, nextval('leasehold.job_id'), $2::interval, '\\x00', leasehold.key_due_at($2::interval)
+       from generate_series(1, 25000) n`,
+      [name, keepFor],
+    )
+  for (const days of ['1 day', '30 days', '2 days']) await add(days, days)
+  // The job of a key that must stay is somewhere: here, in the default partition.
+  await db.pool.query(
+    `insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
+       claimed_at, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload, idempotency_key)
+     select job_id, now() - interval '1 year', now(), now(), now(), 1, 1, now(), 'completed', 1, 5, 5, 0, queue, queue, '1', key
+     from leasehold.idempotency_key where key like '30 days%'`,
+  )
+  await db.clock.advance('3 days')
+  await lh.drain(idle) // Takes each duty once.
+  assert.equal(await count(db, 'from leasehold.idempotency_key'), 25_000)
+  assert.equal(await count(db, "from leasehold.idempotency_key where key like '30 days%'"), 25_000)
+})
+
 test('a day is kept when a transaction that still needs it commits while the day is being dropped', async (t) => {
   const { lh, db } = await scene(t)
   const { rows } = await db.pool.query("select min(relname) as first from pg_class where relname ~ '^archive_\\d{8}$'")

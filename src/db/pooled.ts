@@ -1,0 +1,86 @@
+/** Statements and transactions of ours on a pool. */
+import type { Pool, PoolClient, PoolConfig, QueryArrayConfig, QueryArrayResult } from 'pg'
+import { DeadlineError } from '../core/errors.ts'
+import { monotonicMs, withDeadline } from '../core/timer.ts'
+import { cancelAndDestroy } from './cancel.ts'
+import type { Queryable } from './lane.ts'
+
+/** A client of a pool, until it is given back. */
+export interface CheckedOut {
+  readonly client: PoolClient
+  /** Back to the pool, which closes the client if it is broken. */
+  giveBack(broken?: Error): void
+}
+
+/**
+ * Takes a client from the pool. The listener is attached inside the pool's callback: a promise would resolve a moment later,
+ * and a server that ends the session in the same packet that opens it would emit `error` to no listener, which ends the
+ * process. An error that comes while nothing is asked is not lost: the next query on the client rejects.
+ */
+export function checkOut(pool: Pool): Promise<CheckedOut> {
+  return new Promise((resolve, reject) => {
+    pool.connect((error, client) => {
+      if (error !== undefined || client === undefined) return reject(error)
+      let lost: Error | undefined
+      const onError = (error: Error) => {
+        lost = error
+      }
+      client.on('error', onError)
+      const giveBack = (broken?: Error) => {
+        client.off('error', onError)
+        client.release(broken ?? lost)
+      }
+      resolve({ client, giveBack })
+    })
+  })
+}
+
+/**
+ * Single statements on a pool, each under a deadline on our side; waiting for a client of the pool is part of it. A statement
+ * that missed it may still be carried out, and is cancelled. `statement_timeout` would also apply to migrations and to the
+ * user's own transactions on this pool.
+ */
+export class PooledStatements implements Queryable {
+  readonly #pool: Pool
+  readonly #deadlineMs: number
+
+  constructor(pool: Pool, deadlineMs: number) {
+    this.#pool = pool
+    this.#deadlineMs = deadlineMs
+  }
+
+  async query(config: QueryArrayConfig): Promise<QueryArrayResult> {
+    const late = () => new DeadlineError('A statement', this.#deadlineMs)
+    const since = monotonicMs()
+    const checkedOut = checkOut(this.#pool)
+    const { client, giveBack } = await withDeadline(checkedOut, this.#deadlineMs, late).catch((error) => {
+      void checkedOut.then(
+        ({ giveBack }) => giveBack(),
+        () => {},
+      )
+      throw error
+    })
+    // The driver's own limit would leave the statement on the server: it must not come first.
+    const query = client.query({ ...config, query_timeout: 2 ** 31 - 1 } as QueryArrayConfig)
+    const leftMs = Math.max(1, this.#deadlineMs - (monotonicMs() - since))
+    let missed = false
+    const onTime = () => {
+      missed = true
+      return late()
+    }
+    try {
+      const answer = await withDeadline(query, leftMs, onTime)
+      giveBack()
+      return answer
+    } catch (error) {
+      // Whatever went wrong, a new client is certain to work, as after pool.query().
+      if (missed) void cancelAndDestroy(client, query, this.#stream).then(() => giveBack(error as Error))
+      else giveBack(error as Error)
+      throw error
+    }
+  }
+
+  get #stream(): PoolConfig['stream'] {
+    return (this.#pool.options as PoolConfig).stream
+  }
+}
