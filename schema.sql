@@ -291,7 +291,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[], from_at timestamp with time zone[], from_id bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea DEFAULT NULL::bytea)
+CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[] DEFAULT NULL::smallint[], from_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], from_id bigint[] DEFAULT NULL::bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea DEFAULT NULL::bytea, share integer DEFAULT NULL::integer, older_ms double precision DEFAULT NULL::double precision, younger_ms double precision DEFAULT NULL::double precision)
  RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -305,8 +305,64 @@ AS $function$
 declare
   at constant timestamptz := "leasehold".clock();
   generation_floor constant bigint := "leasehold".generation_floor();
+  began constant timestamptz := clock_timestamp();
+  until constant timestamptz := at - coalesce(older_ms, 0) * interval '1 ms';
+  at_most constant integer := least(share, max_jobs);
   picked bigint[];
+  size_at_most bigint;
+  rendered bigint := 0;
+  used_queues text[];
+  used_priorities smallint[];
+  used_turns bigint[];
+  next_queues text[];
+  next_priorities smallint[];
+  next_turns bigint[];
 begin
+  if octet_length(buckets) <> 128 then
+    raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
+  end if;
+  if priorities is null and older_ms is null and younger_ms is null then
+    select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
+    into used_queues, used_priorities, used_turns
+    from unnest(queues) with ordinality as spot (queue, turn)
+    cross join lateral (
+      select spot.queue, spot.turn, job.priority
+      from "leasehold".job
+      where job.queue = spot.queue and not job.blocked and job.crashes = 0
+      order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+      limit 1
+    ) l;
+    next_queues := used_queues;
+    next_priorities := used_priorities;
+    next_turns := used_turns;
+    while next_queues is not null loop
+      select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
+      into next_queues, next_priorities, next_turns
+      from unnest(next_queues, next_priorities, next_turns) as spot (queue, priority, turn)
+      cross join lateral (
+        select spot.queue, spot.turn, job.priority
+        from "leasehold".job
+        where job.queue = spot.queue and job.priority < spot.priority and not job.blocked and job.crashes = 0
+        order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+        limit 1
+      ) l;
+      used_queues := used_queues || next_queues;
+      used_priorities := used_priorities || next_priorities;
+      used_turns := used_turns || next_turns;
+    end loop;
+    select array_agg(spot.queue order by spot.priority, spot.turn), array_agg(spot.priority order by spot.priority, spot.turn)
+    into queues, priorities
+    from unnest(used_queues, used_priorities, used_turns) as spot (queue, priority, turn);
+  elsif priorities is null then
+    select array_agg(spot.queue order by level.priority, spot.turn),
+      array_agg(level.priority::smallint order by level.priority, spot.turn)
+    into queues, priorities
+    from unnest(queues) with ordinality as spot (queue, turn) cross join generate_series(0, 9) as level (priority);
+  end if;
+  if from_at is null and queues is not null then
+    from_at := array_fill(coalesce(at - younger_ms * interval '1 ms', '-infinity'), array[cardinality(queues)]);
+    from_id := array_fill(0::bigint, array[cardinality(queues)]);
+  end if;
   -- Once per claim: joined to the spots, it doubled the cost of a look over 1,000 queues.
   if exists (select from "leasehold".queue paused where paused.paused_at is not null)
     or exists (select from "leasehold".kind paused where paused.paused_at is not null)
@@ -323,50 +379,68 @@ begin
     from unnest(queues, priorities, from_at, from_id) as asked (queue, priority, from_at, from_id)
     where asked.queue not in (select paused.name from "leasehold".queue paused where paused.paused_at is not null);
   end if;
-  if octet_length(buckets) <> 128 then
-    raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
-  end if;
   -- The walk is written twice: a partial index is used only where its predicate is written out.
   if crashes_to = 0 then
-    picked := array(
-      select j.id
+    select array_agg(j.id), sum(j.size) into picked, size_at_most
+    from (
+      select j.id, j.size
       from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
       cross join lateral (
-        select job.id
+        select job.id, case
+            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+          end as size
         from "leasehold".job
         where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
-          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= at
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
           and job.claim_id is null and job.kind = any (kinds)
           and (job.expires_at is null or job.expires_at > at)
           and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
         order by job.available_at, job.id
-        limit max_jobs
+        limit at_most
         for update skip locked
       ) j
       limit max_jobs
-    );
+    ) j;
   else
-    picked := array(
-      select j.id
+    select array_agg(j.id), sum(j.size) into picked, size_at_most
+    from (
+      select j.id, j.size
       from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
       cross join lateral (
-        select job.id
+        select job.id, case
+            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+          end as size
         from "leasehold".job
         where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
           and job.crashes between crashes_from and crashes_to
-          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= at
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
           and job.claim_id is null and job.kind = any (kinds)
           and (job.expires_at is null or job.expires_at > at)
           and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
         order by job.available_at, job.id
-        limit max_jobs
+        limit at_most
         for update skip locked
       ) j
       limit max_jobs
-    );
+    ) j;
   end if;
-  if picked = '{}' then
+  lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
+  attempts := coalesce(cardinality(picked), 0);
+  available_at := encode(timestamptz_send(at), 'hex');
+  return next;
+  if picked is null then
     return;
+  end if;
+  if size_at_most > 16777216 then
+    for place in 1 .. cardinality(picked) loop
+      rendered := rendered + (select octet_length(job.payload::text) from "leasehold".job where job.id = picked[place]);
+      if rendered > 16777216 and place > 1 then
+        picked := picked[1:place - 1];
+        exit;
+      end if;
+    end loop;
   end if;
   insert into "leasehold".claim (id, worker_id, claimed_at, expires_at, job_ids)
   values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);

@@ -14,18 +14,31 @@ create function leasehold.generation_floor() returns bigint
 -- a burst looked like two rows worth sorting. The settings leave the planner the index walk and nothing else
 -- (decisions/0006).
 --
--- A spot is a (queue, priority) and the row to start from: the mark, or the beginning. The walk is lazy: rows are locked
--- one by one, in the order of the spots, until the limit is reached; no later spot is even looked at. Before a row is
--- returned its latest version is locked and tested again, so a row that was claimed, finished or moved since the snapshot
+-- A spot is a (queue, priority) and the row to start from, such as a mark. The walk is lazy: rows are locked one by one, in
+-- the order of the spots, at most `share` from each, until the limit is reached; no later spot is even looked at. Before a row
+-- is returned its latest version is locked and tested again, so a row that was claimed, finished or moved since the snapshot
 -- is passed over: no two claims return one row.
+--
+-- Without priorities the claim is a look from the beginning of the queues, in their order. It asks each queue which priorities
+-- are in use, last row first: ten spots a queue made an idle look over 1,000 queues six times as dear. From the last row,
+-- because one that is alive is mostly found at once, and where all are dead there is nothing left to walk: either way dead
+-- entries are stepped over once. older_ms and younger_ms are a slice of a look that takes too long as a whole: only jobs that
+-- have been due for so long, and not for longer.
+--
+-- The inputs of one claim come to 16 MiB at most, or it is one job. Stored sizes cost nothing to read. Compressed, an input may
+-- be a hundredth of what it is; only if all together may be too much are they rendered, to be measured. Rows that were locked
+-- and left out are free again when the claim commits.
 --
 -- Jobs whose lease expired before (suspects) are claimed apart: crashes between crashes_from and crashes_to.
 -- `buckets` is a bitmap of 1024 bits: only jobs of these partition buckets; null: all.
--- Rows come back in no order: sorting would copy each row twice more, and the worker sees in one look whether it must sort.
+-- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs it
+-- found; available_at, the time of the claim. The others come in no order: sorting would copy each row twice more, and the
+-- worker sees in one look whether it must sort.
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
-  queues text[], priorities smallint[], from_at timestamptz[], from_id bigint[],
-  crashes_from smallint default 0, crashes_to smallint default 0, buckets bytea default null
+  queues text[], priorities smallint[] default null, from_at timestamptz[] default null, from_id bigint[] default null,
+  crashes_from smallint default 0, crashes_to smallint default 0, buckets bytea default null,
+  share integer default null, older_ms double precision default null, younger_ms double precision default null
 ) returns table (
   id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
   priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer,
@@ -43,8 +56,64 @@ as $$
 declare
   at constant timestamptz := leasehold.clock();
   generation_floor constant bigint := leasehold.generation_floor();
+  began constant timestamptz := clock_timestamp();
+  until constant timestamptz := at - coalesce(older_ms, 0) * interval '1 ms';
+  at_most constant integer := least(share, max_jobs);
   picked bigint[];
+  size_at_most bigint;
+  rendered bigint := 0;
+  used_queues text[];
+  used_priorities smallint[];
+  used_turns bigint[];
+  next_queues text[];
+  next_priorities smallint[];
+  next_turns bigint[];
 begin
+  if octet_length(buckets) <> 128 then
+    raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
+  end if;
+  if priorities is null and older_ms is null and younger_ms is null then
+    select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
+    into used_queues, used_priorities, used_turns
+    from unnest(queues) with ordinality as spot (queue, turn)
+    cross join lateral (
+      select spot.queue, spot.turn, job.priority
+      from leasehold.job
+      where job.queue = spot.queue and not job.blocked and job.crashes = 0
+      order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+      limit 1
+    ) l;
+    next_queues := used_queues;
+    next_priorities := used_priorities;
+    next_turns := used_turns;
+    while next_queues is not null loop
+      select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
+      into next_queues, next_priorities, next_turns
+      from unnest(next_queues, next_priorities, next_turns) as spot (queue, priority, turn)
+      cross join lateral (
+        select spot.queue, spot.turn, job.priority
+        from leasehold.job
+        where job.queue = spot.queue and job.priority < spot.priority and not job.blocked and job.crashes = 0
+        order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+        limit 1
+      ) l;
+      used_queues := used_queues || next_queues;
+      used_priorities := used_priorities || next_priorities;
+      used_turns := used_turns || next_turns;
+    end loop;
+    select array_agg(spot.queue order by spot.priority, spot.turn), array_agg(spot.priority order by spot.priority, spot.turn)
+    into queues, priorities
+    from unnest(used_queues, used_priorities, used_turns) as spot (queue, priority, turn);
+  elsif priorities is null then
+    select array_agg(spot.queue order by level.priority, spot.turn),
+      array_agg(level.priority::smallint order by level.priority, spot.turn)
+    into queues, priorities
+    from unnest(queues) with ordinality as spot (queue, turn) cross join generate_series(0, 9) as level (priority);
+  end if;
+  if from_at is null and queues is not null then
+    from_at := array_fill(coalesce(at - younger_ms * interval '1 ms', '-infinity'), array[cardinality(queues)]);
+    from_id := array_fill(0::bigint, array[cardinality(queues)]);
+  end if;
   -- Once per claim: joined to the spots, it doubled the cost of a look over 1,000 queues.
   if exists (select from leasehold.queue paused where paused.paused_at is not null)
     or exists (select from leasehold.kind paused where paused.paused_at is not null)
@@ -61,50 +130,68 @@ begin
     from unnest(queues, priorities, from_at, from_id) as asked (queue, priority, from_at, from_id)
     where asked.queue not in (select paused.name from leasehold.queue paused where paused.paused_at is not null);
   end if;
-  if octet_length(buckets) <> 128 then
-    raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
-  end if;
   -- The walk is written twice: a partial index is used only where its predicate is written out.
   if crashes_to = 0 then
-    picked := array(
-      select j.id
+    select array_agg(j.id), sum(j.size) into picked, size_at_most
+    from (
+      select j.id, j.size
       from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
       cross join lateral (
-        select job.id
+        select job.id, case
+            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+          end as size
         from leasehold.job
         where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
-          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= at
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
           and job.claim_id is null and job.kind = any (kinds)
           and (job.expires_at is null or job.expires_at > at)
           and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
         order by job.available_at, job.id
-        limit max_jobs
+        limit at_most
         for update skip locked
       ) j
       limit max_jobs
-    );
+    ) j;
   else
-    picked := array(
-      select j.id
+    select array_agg(j.id), sum(j.size) into picked, size_at_most
+    from (
+      select j.id, j.size
       from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
       cross join lateral (
-        select job.id
+        select job.id, case
+            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+          end as size
         from leasehold.job
         where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
           and job.crashes between crashes_from and crashes_to
-          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= at
+          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
           and job.claim_id is null and job.kind = any (kinds)
           and (job.expires_at is null or job.expires_at > at)
           and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
         order by job.available_at, job.id
-        limit max_jobs
+        limit at_most
         for update skip locked
       ) j
       limit max_jobs
-    );
+    ) j;
   end if;
-  if picked = '{}' then
+  lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
+  attempts := coalesce(cardinality(picked), 0);
+  available_at := encode(timestamptz_send(at), 'hex');
+  return next;
+  if picked is null then
     return;
+  end if;
+  if size_at_most > 16777216 then
+    for place in 1 .. cardinality(picked) loop
+      rendered := rendered + (select octet_length(job.payload::text) from leasehold.job where job.id = picked[place]);
+      if rendered > 16777216 and place > 1 then
+        picked := picked[1:place - 1];
+        exit;
+      end if;
+    end loop;
   end if;
   insert into leasehold.claim (id, worker_id, claimed_at, expires_at, job_ids)
   values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);

@@ -1,8 +1,10 @@
 // The claim itself is a function in the database, leasehold.claim(): migrations/0003_claim_and_finish.sql has its argument,
 // decisions/0006 says why it lives there.
-//   $1 claim id  $2 worker id  $3 lease in ms  $4 limit  $5 kinds  $6–$9 spots  $10, $11 crashes  $12 buckets or null
+//   $1 claim id  $2 worker id  $3 lease in ms  $4 limit  $5 kinds  $6–$9 spots, or $6 queues  $10, $11 due for so many ms
+//   $12, $13 crashes  $14 buckets or null  $15 share
 export const CLAIM = `-- job.claim
-select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, older_ms => $10, younger_ms => $11,
+  crashes_from => $12, crashes_to => $13, buckets => $14, share => $15)`
 
 // The fence of a renewal is the ledger row itself: the sweep deletes it, or marks it swept, before the next claim.
 export const RENEW = `-- claim.renew

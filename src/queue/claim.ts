@@ -3,7 +3,7 @@ import { checkInteger } from '../core/check.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { CLAIM, CLOSE, RELEASE_CLAIM, RENEW, SUSPECTS_WAIT } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
-import { everySpot, type Spot } from './marks.ts'
+import { everySpot, type Look, type Spot, type Walk } from './marks.ts'
 import { checkId, checkLease, idArray, numericArray } from './parameters.ts'
 import { isEarlier, type StoredTime } from './stored-time.ts'
 
@@ -20,6 +20,8 @@ export interface ClaimRequest {
   readonly kinds: readonly string[]
   readonly limit: number
   readonly leaseMs: number
+  /** From one queue and priority at most. Default: the limit. */
+  readonly share?: number
   /** Only jobs of these partition buckets, a bit each of 1024. Default: all. */
   readonly buckets?: Uint8Array
 }
@@ -29,28 +31,49 @@ export function newClaimId(): ClaimId {
   return (randomBytes(8).readBigUInt64BE() >> 1n).toString() as ClaimId
 }
 
-/** Claims up to `limit` jobs, in the order of the spots; returns them by priority and age. */
-export async function claim(lane: Lane, request: ClaimRequest, spots: readonly Spot[]): Promise<ClaimedJob[]> {
-  return claimWithCrashes(lane, request, spots, 0, 0)
+export interface Claimed {
+  readonly jobs: ClaimedJob[]
+  /** What the server took to find them. */
+  readonly walkMs: number
+  /** When, by the clock of the database. Undefined: everything that was asked for is paused. */
+  readonly at: StoredTime | undefined
+  /** It found more than it returned: the inputs came to too much. */
+  readonly cut: boolean
+}
+
+/** Claims up to `limit` jobs, in the order of the walk; returns them by priority and age. */
+export async function claim(lane: Lane, request: ClaimRequest, walk: Walk): Promise<ClaimedJob[]> {
+  return (await claimAndMeasure(lane, request, walk)).jobs
+}
+
+export async function claimAndMeasure(lane: Lane, request: ClaimRequest, walk: Walk): Promise<Claimed> {
+  return claimWithCrashes(lane, request, walk, 0, 0)
 }
 
 /**
  * Claims jobs whose lease has run out before. A worker that holds some should hold nothing else, so that a job that kills
- * its process takes as few others along as possible: those with one crash a few together, the rest alone. A coin decides
- * which come first, so that neither starves the other.
+ * its process takes as few others along as possible: those with one crash a few together, the rest alone. Chance decides
+ * which come first, and which queue, so that none starves another.
  */
 export async function claimSuspects(
   lane: Lane,
   request: ClaimRequest,
   queues: readonly string[],
 ): Promise<ClaimedJob[]> {
-  const spots = everySpot(queues)
+  const spots = everySpot(shuffled(queues))
   const together = { ...request, limit: Math.min(request.limit, COMPANY_AFTER_FIRST_CRASH) }
   const few = () => claimWithCrashes(lane, together, spots, 1, 1)
   const alone = () => claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767)
   const [first, second] = Math.random() < 0.5 ? [few, alone] : [alone, few]
-  const jobs = await first()
-  return jobs.length > 0 ? jobs : second()
+  const { jobs } = await first()
+  return jobs.length > 0 ? jobs : (await second()).jobs
+}
+
+function shuffled(queues: readonly string[]): string[] {
+  return queues
+    .map((queue) => ({ queue, at: Math.random() }))
+    .sort((one, other) => one.at - other.at)
+    .map(({ queue }) => queue)
 }
 
 /** Whether there is anything for `claimSuspects` to claim. */
@@ -61,25 +84,42 @@ export async function suspectsWait(lane: Lane, queues: readonly string[], kinds:
 async function claimWithCrashes(
   lane: Lane,
   request: ClaimRequest,
-  spots: readonly Spot[],
+  walk: Walk,
   crashesFrom: number,
   crashesTo: number,
-): Promise<ClaimedJob[]> {
-  const rows = await lane.run<ClaimColumn>(CLAIM, [
+): Promise<Claimed> {
+  const [head, ...rows] = await lane.run<ClaimColumn>(CLAIM, [
     checkId('claimId', request.claimId),
     request.worker.id,
     checkLease(request.leaseMs),
     checkInteger('limit', request.limit, 1, MAX_CLAIM),
     request.kinds,
+    ...('queues' in walk ? lookArguments(walk) : spotArguments(walk)),
+    crashesFrom,
+    crashesTo,
+    request.buckets === undefined ? null : Buffer.from(request.buckets),
+    request.share ?? request.limit,
+  ])
+  if (head === undefined) return { jobs: [], walkMs: 0, at: undefined, cut: false }
+  const jobs = inOrder(rows.map((row) => toClaimedJob(request.claimId, row)))
+  const walkMs = Number(head.lease_generation) / 1_000
+  return { jobs, walkMs, at: head.available_at as StoredTime, cut: Number(head.attempts) > jobs.length }
+}
+
+/** Queues, priorities, from when, from which id, and how long due: from and to. */
+function spotArguments(spots: readonly Spot[]): unknown[] {
+  return [
     spots.map((spot) => spot.queue),
     numericArray(spots.map((spot) => spot.priority)),
     spots.map((spot) => spot.fromAt),
     numericArray(spots.map((spot) => spot.fromId)),
-    crashesFrom,
-    crashesTo,
-    request.buckets === undefined ? null : Buffer.from(request.buckets),
-  ])
-  return inOrder(rows.map((row) => toClaimedJob(request.claimId, row)))
+    null,
+    null,
+  ]
+}
+
+function lookArguments({ queues, dueForMs }: Look): unknown[] {
+  return [queues, null, null, null, dueForMs?.from ?? null, dueForMs?.to ?? null]
 }
 
 /** Most urgent first, then oldest. They nearly always are: the rows come by id. */

@@ -1,5 +1,5 @@
 /**
- * Where the next claim starts to walk.
+ * Where the next claim starts to walk, and how much one queue may have of it.
  *
  * A claim from the beginning of a queue steps over every index entry that was claimed or finished since the oldest
  * transaction still open anywhere. So a claim starts from a mark: for each queue and priority, the first row of the batch
@@ -7,16 +7,27 @@
  * look from the beginning: every 250 ms, and at once after a short batch or a wake-up, but looks take no more than a
  * thirtieth of the time, however slow somebody's long transaction makes them.
  *
+ * Queues take turns. One that had more than its share when it was last asked, or was never asked, counts as deep, and each
+ * gets as much of a claim as there are deep ones. Claims between looks ask the deep queues and a few of the others: from
+ * their mark, from when they were last seen empty, or, once, from the beginning. A look that was full before it reached the
+ * last queue goes on there, as soon as its cost allows.
+ *
  * Worst case for work behind a mark, on a worker that keeps asking: 250 ms, or 30 × the cost of a look up to 30 s. The cost
- * is the lower of the last two looks, so that one stall (a failover, a full pool) is not taken for the price of looking.
+ * is what the server measured, without the way there and back, and the lower of the last two looks, so that one stall is
+ * not taken for the price of looking. A look that takes seconds, or fails for it, is cut: the next ones ask for jobs by the
+ * time they have been due, the latest first, slice by slice, until all were seen (decisions/0010).
  */
 import type { ClaimedJob } from './job.ts'
-import { timeText } from './stored-time.ts'
+import { Slices } from './slices.ts'
+import { isEarlier, type StoredTime, timeText } from './stored-time.ts'
 
 const LOOK_EVERY_MS = 250
 const LOOK_COST_FACTOR = 30
 const LONGEST_WAIT_MS = 30_000
 const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
+/** How many queues a claim between looks asks, however many are served. */
+const DEEP_AT_ONCE = 64
+const OTHERS_AT_ONCE = 8
 
 /** A (queue, priority) and the row to start from. */
 export interface Spot {
@@ -24,6 +35,47 @@ export interface Spot {
   readonly priority: number
   readonly fromAt: string
   readonly fromId: string
+}
+
+/** From the beginning of these queues, whatever priorities they use. */
+export interface Look {
+  readonly queues: readonly string[]
+  /** Only jobs that have been due for so long, and not for longer. Undefined: all. */
+  readonly dueForMs?: { readonly from: number; readonly to: number } | undefined
+}
+
+export type Walk = readonly Spot[] | Look
+
+export interface Asked {
+  readonly walk: Walk
+  readonly fromStart: boolean
+  /** From one queue and priority at most. */
+  readonly share: number
+  /** In the order of the walk. */
+  readonly places: readonly Place[]
+}
+
+export interface Answer {
+  /** In the order of their priority and age. */
+  readonly jobs: readonly ClaimedJob[]
+  readonly limit: number
+  /** Of the server, to find them. */
+  readonly walkMs: number
+  /** The claim's time, by the clock of the database. */
+  readonly at?: StoredTime | undefined
+  /** Found more than it returned: the inputs came to too much. */
+  readonly cut?: boolean
+}
+
+interface Place {
+  readonly queue: string
+  readonly marks: Map<number, Spot & { readonly at: StoredTime }>
+  /** It was asked before. */
+  known: boolean
+  /** It had more than its share when it was asked last. */
+  deep: boolean
+  /** Nothing was there at that time. */
+  emptyAt: string
 }
 
 /** The beginning of every priority of these queues, most urgent first. */
@@ -34,55 +86,86 @@ export function everySpot(queues: readonly string[]): Spot[] {
 }
 
 export class Marks {
-  readonly #queues: readonly string[]
+  readonly #places: readonly Place[]
+  readonly #byQueue: ReadonlyMap<string, Place>
   readonly #now: () => number
-  readonly #marks = new Map<string, Spot>()
+  readonly #slices = new Slices()
   // Looks take turns of their own: if one happened on every second claim, a shared turn would favour one queue for ever.
-  #claims = 0
-  #looks = 0
-  // The first look also opens the connection, so what it took says nothing.
+  // They start anywhere, so that the workers of a fleet do not all start with the same queue.
+  #deepTurn: number
+  #otherTurn: number
+  #lookTurn: number
+  /** Queues that somebody has put work into, as far as this worker was told. */
+  readonly #told = new Set<Place>()
+  // The first look may find cold caches, so what it took says nothing.
   #lookCostsMs: [number, number] = [0, 0]
   #lookedAt = Number.NEGATIVE_INFINITY
   #hurry = true
 
   /** `now` is monotonic, in milliseconds. */
-  constructor(queues: readonly string[], now: () => number = () => performance.now()) {
-    this.#queues = [...new Set(queues)]
+  constructor(queues: readonly string[], now: () => number = () => performance.now(), random = Math.random) {
+    const newPlace = (queue: string): Place => {
+      return { queue, marks: new Map(), known: false, deep: false, emptyAt: '-infinity' }
+    }
+    this.#places = [...new Set(queues)].map(newPlace)
+    this.#byQueue = new Map(this.#places.map((place) => [place.queue, place]))
     this.#now = now
+    const anywhere = () => Math.floor(random() * this.#places.length)
+    this.#deepTurn = anywhere()
+    this.#otherTurn = anywhere()
+    this.#lookTurn = anywhere()
   }
 
-  /** The spots of the next claim, most urgent priority first; queues take turns at being first. */
-  next(): { spots: readonly Spot[]; fromStart: boolean } {
+  /** What to ask for next: up to `limit` jobs, of these queues alone if they are given. */
+  next(limit = 1, among?: ReadonlySet<string>): Asked {
     const fromStart = this.lookIsDue()
-    const turn = fromStart ? this.#looks++ : this.#claims++
+    const isAsked = ({ queue }: Place) => among === undefined || among.has(queue)
+    const places = fromStart ? this.#from(this.#lookTurn++).filter(isAsked) : this.#some(isAsked)
     // From now on, so that a look that fails is not tried again and again.
     if (fromStart) this.#lookedAt = this.#now()
-    const queues = this.#queues.map((_, index) => this.#queues[(index + turn) % this.#queues.length]!)
-    const all = everySpot(queues)
-    const marked = () => all.flatMap(({ queue, priority }) => this.#marks.get(spotKey(queue, priority)) ?? [])
-    return { spots: fromStart ? all : marked(), fromStart }
+    const deep = places.filter((place) => place.deep || !place.known).length
+    const share = Math.ceil(limit / Math.max(1, deep))
+    const look = () => ({ queues: places.map(({ queue }) => queue), dueForMs: this.#slices.next })
+    return { walk: fromStart ? look() : spotsOf(places), fromStart, share, places }
   }
 
-  /** What the claim returned, in its order, and how long it took. */
-  learn(claimed: { fromStart: boolean; jobs: readonly ClaimedJob[]; limit: number; tookMs: number }): void {
-    if (claimed.fromStart) {
-      this.#lookedAt = this.#now()
-      this.#lookCostsMs = [this.#lookCostsMs[1], claimed.tookMs]
-      this.#hurry = false
-    }
-    if (claimed.jobs.length < claimed.limit) this.#hurry = true
-    const seen = new Set<string>()
-    for (const { queue, priority, availableAt, jobId } of claimed.jobs) {
-      const key = spotKey(queue, priority)
-      if (seen.has(key)) continue
-      seen.add(key)
-      this.#marks.set(key, { queue, priority, fromAt: timeText(availableAt), fromId: jobId })
-    }
+  /**
+   * What the claim returned. `more`: there may be more where that came from. `nothingElse`: it has seen everything from the
+   * beginning, and taken what there was.
+   */
+  learn(asked: Asked, answer: Answer): { readonly more: boolean; readonly nothingElse: boolean } {
+    const { jobs, limit, walkMs, at, cut = false } = answer
+    const full = jobs.length >= limit || cut
+    const last = full ? this.#lastReached(asked, jobs) : asked.places.length - 1
+    const deep = this.#setMarks(asked, jobs, full)
+    asked.places.forEach((place, index) => {
+      if (index > last) return
+      this.#told.delete(place)
+      place.known = true
+      place.deep = deep.has(place) || (full && index === last)
+      if (full || at === undefined || deep.has(place) || isSlice(asked)) return
+      if (place.marks.size === 0) place.emptyAt = timeText(at)
+    })
+    if (full) this.#nextTurn(asked, last)
+    const more = full || deep.size > 0
+    const sawAll = asked.fromStart && this.#looked(asked, walkMs, jobs.length, more)
+    if (jobs.length < limit && !cut) this.#hurry = true
+    if (asked.fromStart && last < asked.places.length - 1) this.#hurry = true
+    return { more, nothingElse: sawAll && !more }
+  }
+
+  /** No answer came. */
+  failed(asked: Asked, afterMs: number): void {
+    if (!asked.fromStart) return
+    this.#lookCostsMs = [this.#lookCostsMs[1], Math.max(this.#lookCostsMs[1], afterMs)]
+    this.#slices.failed(afterMs)
   }
 
   /** Something may have appeared behind the marks: a wake-up, a change of the ring. */
-  lookFromStart(): void {
+  lookFromStart(queue?: string): void {
     this.#hurry = true
+    const place = queue === undefined ? undefined : this.#byQueue.get(queue)
+    if (place !== undefined) this.#told.add(place)
   }
 
   /** Whether the next claim will be a look from the beginning. */
@@ -91,13 +174,86 @@ export class Marks {
   }
 
   lookDueInMs(): number {
-    if (this.#marks.size === 0) return 0
     const cost = Math.min(LOOK_COST_FACTOR * Math.min(...this.#lookCostsMs), LONGEST_WAIT_MS)
     const wait = Math.max(this.#hurry ? 0 : LOOK_EVERY_MS, cost)
     return this.#lookedAt + wait - this.#now()
   }
+
+  /** Those who are told of first, some of the others by turns, and the deep ones by turns. */
+  #some(isAsked: (place: Place) => boolean): Place[] {
+    const told = [...this.#told].filter(isAsked)
+    const rest = (turn: number, deep: boolean) =>
+      this.#from(turn).filter((place) => place.deep === deep && isAsked(place) && !this.#told.has(place))
+    const others = rest(this.#otherTurn, false).slice(0, OTHERS_AT_ONCE)
+    const deep = rest(this.#deepTurn++, true).slice(0, DEEP_AT_ONCE)
+    if (others.length > 0) this.#otherTurn = this.#places.indexOf(others.at(-1)!) + 1
+    return [...told.slice(0, OTHERS_AT_ONCE), ...others, ...deep]
+  }
+
+  #from(turn: number): Place[] {
+    const start = turn % this.#places.length
+    return [...this.#places.slice(start), ...this.#places.slice(0, start)]
+  }
+
+  /** The walk ended at the last job of the least urgent priority it came to. */
+  #lastReached({ places }: Asked, jobs: readonly ClaimedJob[]): number {
+    const lowest = jobs.at(-1)?.priority
+    const queues = new Set(jobs.filter(({ priority }) => priority === lowest).map(({ queue }) => queue))
+    return places.findLastIndex(({ queue }) => queues.has(queue))
+  }
+
+  /** Answers who had more than its share. */
+  #setMarks({ fromStart, share }: Asked, jobs: readonly ClaimedJob[], full: boolean): Set<Place> {
+    const bySpot = new Map<string, { readonly first: ClaimedJob; count: number }>()
+    for (const job of jobs) {
+      const key = `${job.priority}${job.queue}`
+      const spot = bySpot.get(key)
+      if (spot === undefined) bySpot.set(key, { first: job, count: 1 })
+      else spot.count++
+    }
+    const deep = new Set<Place>()
+    for (const { first, count } of bySpot.values()) {
+      const { queue, priority, availableAt: at, jobId: fromId } = first
+      const place = this.#byQueue.get(queue)!
+      const hasMore = count >= share
+      if (hasMore) deep.add(place)
+      // What a look found behind the mark was all there was: the next claim need not step over what lies between.
+      const mark = place.marks.get(priority)
+      if (fromStart && !full && !hasMore && mark !== undefined && isEarlier(at, mark.at)) continue
+      place.marks.set(priority, { queue, priority, fromAt: timeText(at), fromId, at })
+    }
+    return deep
+  }
+
+  #nextTurn({ fromStart, places }: Asked, last: number): void {
+    const next = this.#places.indexOf(places[last]!) + 1
+    if (fromStart) this.#lookTurn = next
+    else this.#deepTurn = next
+  }
+
+  #looked(asked: Asked, walkMs: number, jobs: number, more: boolean): boolean {
+    this.#lookedAt = this.#now()
+    this.#lookCostsMs = [this.#lookCostsMs[1], walkMs]
+    this.#hurry = false
+    if (!isSlice(asked)) {
+      this.#slices.took(walkMs)
+      return true
+    }
+    this.#hurry = true
+    return this.#slices.seen(walkMs, jobs, more)
+  }
 }
 
-function spotKey(queue: string, priority: number): string {
-  return `${priority}${queue}`
+function isSlice({ walk }: Asked): boolean {
+  return 'queues' in walk && walk.dueForMs !== undefined
+}
+
+/** Most urgent first. A queue without a mark is asked for every priority, from when it was seen empty. */
+function spotsOf(places: readonly Place[]): Spot[] {
+  return PRIORITIES.flatMap((priority) =>
+    places.flatMap(({ queue, marks, emptyAt }) => {
+      if (marks.size === 0) return { queue, priority, fromAt: emptyAt, fromId: '0' }
+      return marks.get(priority) ?? []
+    }),
+  )
 }

@@ -12,7 +12,7 @@
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { maybeSent } from '../db/session.ts'
-import { claim, claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
+import { claimAndMeasure, claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
 import { clearBusy, markBusy } from '../queue/wake.ts'
@@ -119,14 +119,14 @@ export class Fetcher {
     let room = this.#options.takesMore() ? slots.room() : undefined
     if (room === undefined) return Number.POSITIVE_INFINITY
     let last = await this.#claim(room)
-    for (room = slots.room(room); last.full && room !== undefined; room = slots.room(room))
+    for (room = slots.room(room); last.more && room !== undefined; room = slots.room(room))
       last = await this.#claim(room)
-    if (last.full) {
+    if (last.more) {
       await this.#sayWhetherBusy(last.queues)
       return 0
     }
-    // What was short from a mark may not be from the beginning.
-    if (!last.fromStart && this.#marks.lookIsDue()) return 0
+    // What was short from a mark, or in a slice, may not be from the beginning.
+    if (!last.nothingElse && this.#marks.lookIsDue()) return 0
     this.#fullSince = undefined
     if (this.#busyUntil > monotonicMs()) {
       // Whoever enqueued while we were busy told nobody. Look once more, now that they will.
@@ -136,33 +136,34 @@ export class Fetcher {
     }
     // Of a kind that was not asked for there may be more, as soon as one of its jobs has ended.
     this.#empty = last.everyKind
-    if (slots.held === 0 && last.fromStart) this.#options.onEmpty()
+    if (slots.held === 0 && last.nothingElse) this.#options.onEmpty()
     const pollMs = this.#options.pollMs * (0.75 + 0.5 * Math.random())
     // A wake-up that came too soon after a look for another is not forgotten until the next poll.
-    return last.fromStart ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
+    return last.nothingElse ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
   }
 
-  async #claim(room: Room): Promise<{ full: boolean; fromStart: boolean; everyKind: boolean; queues: string[] }> {
+  async #claim(room: Room): Promise<{ more: boolean; nothingElse: boolean; everyKind: boolean; queues: string[] }> {
     const { lane, worker, leaseMs, slots, leases, once, concurrency, onClaimed } = this.#options
     const limit = once ? Math.min(room.limit, concurrency - this.#claimed) : room.limit
-    const { spots, fromStart } = this.#marks.next()
+    const everyKind = room.kinds.length === this.#options.kinds.length
+    const asked = this.#marks.next(limit, everyKind ? undefined : new Set(room.queues))
     const claimId = newClaimId()
     const sentAt = monotonicMs()
-    const here = spots.filter(({ queue }) => room.queues.includes(queue))
-    const request = { claimId, worker, kinds: room.kinds, limit, leaseMs }
-    const jobs = await claim(lane, request, here).catch((error) => {
+    // One batch and no more: nobody has a share.
+    const request = { claimId, worker, kinds: room.kinds, limit, leaseMs, share: once ? limit : asked.share }
+    const claimed = await claimAndMeasure(lane, request, asked.walk).catch((error) => {
+      this.#marks.failed(asked, monotonicMs() - sentAt)
       if (maybeSent(error)) leases.lostReply(claimId)
       throw error
     })
-    const tookMs = monotonicMs() - sentAt
+    const { jobs } = claimed
     // First: whatever goes wrong below, the jobs are held, and are renewed or released.
     if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
     this.#claimed += jobs.length
-    slots.noteRoundTrip(tookMs)
-    this.#marks.learn({ fromStart, jobs, limit, tookMs })
+    slots.noteRoundTrip(monotonicMs() - sentAt)
+    const { more, nothingElse } = this.#marks.learn(asked, { ...claimed, limit })
     const queues = [...new Set(jobs.map(({ queue }) => queue))]
-    const everyKind = room.kinds.length === this.#options.kinds.length
-    return { full: jobs.length === limit && !(once && this.#claimed >= concurrency), fromStart, everyKind, queues }
+    return { more: more && !(once && this.#claimed >= concurrency), nothingElse, everyKind, queues }
   }
 
   async #suspects(desk: Extract<Desk, { for: 'suspects' }>): Promise<number> {

@@ -4,7 +4,8 @@
  * A job is held from its claim until its outcome is known: it waits, runs, then reports. At most `concurrency` run. More are
  * claimed ahead only as fast as they are used up: as many as the last while has shown to be a tenth of a second's work (or
  * four round trips, where the database is far), and never more than `prefetch`. So a worker whose handlers take seconds
- * holds nothing that another could run, and one whose handlers take microseconds is never without work.
+ * holds nothing that another could run, and one whose handlers take microseconds is never without work. What is claimed ahead
+ * comes to 32 MiB of inputs at most, by the mean of late, so that large ones do not fill the memory of the process.
  *
  * Those that report do not count: the next claim goes out beside their completion, not after it. When there
  * are as many of them as may wait or run, the runner starts nothing, and those that wait leave no room for a claim.
@@ -17,6 +18,9 @@ import type { HeldJob } from './job.ts'
 const AHEAD_MS = 100
 const AHEAD_ROUND_TRIPS = 4
 const AHEAD_MS_AT_MOST = 1_000
+const AHEAD_BYTES = 2 ** 25
+/** The mean is that of about so many jobs. */
+const MEAN_OF = 32
 const MEASURE_EVERY_MS = 10
 /** What was measured this long ago counts for a third. */
 const MEMORY_MS = 100
@@ -52,6 +56,8 @@ export class Slots {
   #perMs = 0
   #measuredAt = monotonicMs()
   #roundTripMs = 0
+  #meanBytes = 0
+  readonly #everyone: Pick<Room, 'kinds' | 'queues'>
 
   constructor(handlers: ReadonlyMap<string, Handler>, concurrency: number, prefetch: number) {
     this.#concurrency = concurrency
@@ -60,6 +66,7 @@ export class Slots {
       [...handlers].map(([name, handler]) => [name, { handler, waiting: [], head: 0, running: 0, held: 0 }]),
     )
     this.#kinds = [...this.#byName.values()]
+    this.#everyone = namesOf(this.#kinds)
   }
 
   /** Jobs that wait or run at most. As many again may report before no more are started. */
@@ -94,6 +101,8 @@ export class Slots {
     job.sequence = ++this.#sequence
     slots.waiting.push(job)
     slots.held++
+    const bytes = job.claimed.payload.length
+    this.#meanBytes = this.#sequence === 1 ? bytes : this.#meanBytes + (bytes - this.#meanBytes) / MEAN_OF
     this.#waiting++
     this.#held++
   }
@@ -167,19 +176,15 @@ export class Slots {
     const allowance = ({ handler, held }: KindSlots) => handler.concurrency - held
     const wanted = this.#kinds.filter((slots) => allowance(slots) > (after?.limit ?? 0))
     if (free <= 0 || wanted.length === 0) return undefined
-    const kinds = wanted.map(({ handler }) => handler.kind)
     const limit = Math.min(free, ...wanted.map(allowance))
-    return {
-      limit,
-      narrowed: limit < free,
-      kinds: kinds.map(({ name }) => name),
-      queues: [...new Set(kinds.map(({ queue }) => queue))],
-    }
+    const names = wanted.length === this.#kinds.length ? this.#everyone : namesOf(wanted)
+    return { limit, narrowed: limit < free, ...names }
   }
 
   #capacity(): number {
     const windowMs = Math.min(Math.max(AHEAD_MS, AHEAD_ROUND_TRIPS * this.#roundTripMs), AHEAD_MS_AT_MOST)
-    return this.#concurrency + Math.min(this.#prefetch, Math.floor(this.#perMs * windowMs))
+    const ahead = Math.min(this.#prefetch, this.#perMs * windowMs, AHEAD_BYTES / Math.max(1, this.#meanBytes))
+    return this.#concurrency + Math.floor(ahead)
   }
 
   #measure(): void {
@@ -194,4 +199,9 @@ export class Slots {
   #of(job: HeldJob): KindSlots {
     return this.#byName.get(job.claimed.kind)!
   }
+}
+
+function namesOf(slots: readonly KindSlots[]): Pick<Room, 'kinds' | 'queues'> {
+  const kinds = slots.map(({ handler }) => handler.kind)
+  return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
 }

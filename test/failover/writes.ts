@@ -65,7 +65,7 @@ export const WRITES: Readonly<Record<string, Write>> = {
 export async function claimIn(db: FailingDatabase, queue: string, label: string) {
   const worker = newWorker(label)
   const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-  const jobs = await claim(new Lane(db.pool), request, new Marks([queue]).next().spots)
+  const jobs = await claim(new Lane(db.pool), request, new Marks([queue]).next().walk)
   assert.equal(jobs.length, 1, `jobs to claim in ${queue}`)
   return { worker, lease: jobs[0]! }
 }

@@ -54,6 +54,8 @@ const allPriorities = (queue: string) => [
 /** Functions, whose plans lie inside. */
 export const CLAIMS: Record<string, string> = {
   'the claim': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan')].join(', ')})`,
+  'a look': `select * from leasehold.claim(${[...claimBy, "array['plan']"].join(', ')})`,
+  'a slice of a look': `select * from leasehold.claim(${[...claimBy, "array['plan']", 'older_ms => 1000', 'younger_ms => 1e9'].join(', ')})`,
   'the claim from a mark': `select * from leasehold.claim(${[...claimBy, "array['plan']", 'array[5]::smallint[]', "array[now() - interval '1 minute']", 'array[600]::bigint[]'].join(', ')})`,
   'the claim of some buckets': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), `buckets => decode(repeat('0f', 128), 'hex')`].join(', ')})`,
   'the claim of suspects': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), '1::smallint', '1::smallint'].join(', ')})`,

@@ -6,7 +6,6 @@ import { claim, newClaimId } from '../../src/queue/claim.ts'
 import { enqueue } from '../../src/queue/enqueue.ts'
 import type { ClaimedJob, ClaimId } from '../../src/queue/job.ts'
 import { everySpot, Marks } from '../../src/queue/marks.ts'
-import type { StoredTime } from '../../src/queue/stored-time.ts'
 import { countGenerations, freshDatabase, suiteDatabase } from '../support/database.ts'
 import {
   claimNext,
@@ -148,11 +147,11 @@ test('a claim holds its jobs in the ledger', async () => {
   const worker = newWorker()
   const claimId = newClaimId()
   const request = { claimId, worker, kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
-  await claim(lane, request, new Marks(['ledger']).next().spots)
+  await claim(lane, request, new Marks(['ledger']).next().walk)
   const { rows } = await db.pool.query('select worker_id, job_ids from leasehold.claim where id = $1', [claimId])
   assert.deepEqual(rows, [{ worker_id: worker.id, job_ids: ids }])
   const empty = newClaimId()
-  await claim(lane, { ...request, claimId: empty }, new Marks(['ledger']).next().spots)
+  await claim(lane, { ...request, claimId: empty }, new Marks(['ledger']).next().walk)
   const none = await db.pool.query('select from leasehold.claim where id = $1', [empty])
   assert.equal(none.rowCount, 0, 'a claim that found nothing leaves nothing')
 })
@@ -162,10 +161,10 @@ test('work committed late, behind the mark, is claimed at the next look from the
   const marks = new Marks(['late'], () => now)
   const worker = newWorker()
   const take = async (limit: number) => {
-    const { spots, fromStart } = marks.next()
+    const asked = marks.next(limit)
     const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit, leaseMs: LEASE_MS }
-    const jobs = await claim(lane, request, spots)
-    marks.learn({ fromStart, jobs, limit, tookMs: 1 })
+    const jobs = await claim(lane, request, asked.walk)
+    marks.learn(asked, { jobs, limit, walkMs: 1 })
     return jobs.map((job) => Number(job.payload))
   }
   const late = await session(db)
@@ -182,86 +181,6 @@ test('work committed late, behind the mark, is claimed at the next look from the
   assert.deepEqual(await take(5), [-1, 15, 16, 17, 18], 'after 250 ms the look is from the beginning')
 })
 
-// 2030-01-01, as Postgres stores it.
-const NEW_YEAR = '00035d15590f4000' as StoredTime
-
-test('a short batch or a wake-up brings the next look forward, but not more often than a thirtieth of the time', () => {
-  let now = 1_000
-  const marks = new Marks(['a', 'b'], () => now)
-  const job = { queue: 'a', priority: 5, availableAt: NEW_YEAR, jobId: '7' } as ClaimedJob
-  const learn = (fromStart: boolean, jobs: ClaimedJob[], tookMs: number) =>
-    marks.learn({ fromStart, jobs, limit: 1, tookMs })
-
-  const first = marks.next()
-  assert.equal(first.fromStart, true)
-  assert.equal(first.spots.length, 20, 'ten priorities of two queues')
-  learn(true, [job], 8)
-  const second = marks.next()
-  assert.deepEqual(
-    [second.fromStart, second.spots],
-    [false, [{ queue: 'a', priority: 5, fromAt: '2030-01-01 00:00:00.000000+00', fromId: '7' }]],
-  )
-  now += 249
-  assert.equal(marks.next().fromStart, false)
-  now += 1
-  assert.equal(marks.next().fromStart, true, 'every 250 ms')
-
-  learn(true, [job], 8)
-  marks.lookFromStart()
-  now += 239
-  assert.equal(marks.next().fromStart, false, 'a look that cost 8 ms is not repeated within 240 ms')
-  now += 1
-  assert.equal(marks.next().fromStart, true)
-
-  learn(true, [job], 100)
-  learn(true, [job], 100)
-  learn(false, [], 1)
-  now += 2_999
-  assert.equal(marks.next().fromStart, false, 'somebody holds a snapshot: looks are slow, so they are rare')
-  now += 1
-  assert.equal(marks.next().fromStart, true)
-})
-
-test('queues take turns at being first, whatever the rhythm of claims and looks', () => {
-  for (const cadence of [0, 20, 70, 130, 200, 240, 260, 1_000]) {
-    let now = 0
-    const marks = new Marks(['a', 'b', 'c', 'a'], () => now)
-    const firsts = new Set<string>()
-    for (let claims = 0; claims < 600; claims++) {
-      now += cadence
-      const { spots, fromStart } = marks.next()
-      if (fromStart || marks.next().spots.length > 1) firsts.add(spots[0]!.queue)
-      // The queue that comes first fills the batch.
-      const { queue } = spots[0]!
-      const jobs = [{ queue, priority: 0, availableAt: NEW_YEAR, jobId: '7' } as ClaimedJob]
-      marks.learn({ fromStart, jobs, limit: 1, tookMs: 1 })
-    }
-    if (cadence > 0) assert.deepEqual([...firsts].sort(), ['a', 'b', 'c'], `every ${cadence} ms`)
-  }
-})
-
-test('one slow look does not blind a worker, and one that fails is not repeated at once', () => {
-  let now = 0
-  const marks = new Marks(['a'], () => now)
-  const job = { queue: 'a', priority: 5, availableAt: NEW_YEAR, jobId: '7' } as ClaimedJob
-  const look = (tookMs: number) => {
-    assert.equal(marks.next().fromStart, true)
-    marks.learn({ fromStart: true, jobs: [job], limit: 1, tookMs })
-  }
-  look(1)
-  now += 250
-  look(30_000)
-  now += 250
-  assert.equal(marks.next().fromStart, true, 'the look before it was cheap')
-  assert.equal(marks.next().fromStart, false, 'that one failed: no answer was learnt, and it was not repeated')
-  now += 250
-  look(30_000)
-  now += 250
-  assert.equal(marks.next().fromStart, false, 'now looks are slow')
-  now += 30_000
-  assert.equal(marks.next().fromStart, true, 'but never more than 30 s apart')
-})
-
 test('a queue named twice is claimed from once', async () => {
   const ids = await enqueueMany(lane, 2, { queue: 'twice' })
   const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
@@ -276,11 +195,11 @@ test('marks come back to the microsecond, whatever the session’s date style an
   await client.query("set datestyle = 'SQL, DMY'; set timezone = 'Asia/Kolkata'")
   const marks = new Marks(['style'], () => 0)
   for (let n = 0; n < 3; n++) {
-    const { spots, fromStart } = marks.next()
+    const asked = marks.next()
     const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-    const jobs = await claim(own, request, spots)
-    assert.equal(jobs.length, 1, `claim ${n}, ${fromStart ? 'from the beginning' : 'from the mark'}`)
-    marks.learn({ fromStart, jobs, limit: 1, tookMs: 0 })
+    const jobs = await claim(own, request, asked.walk)
+    assert.equal(jobs.length, 1, `claim ${n}, ${asked.fromStart ? 'from the beginning' : 'from the mark'}`)
+    marks.learn(asked, { jobs, limit: 1, walkMs: 0 })
   }
 })
 

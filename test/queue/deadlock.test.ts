@@ -90,9 +90,10 @@ test('no deadlock in 10,000 mixed batches, and no claim ends twice', async (t) =
       async () => {
         const claimId = newClaimId()
         const request = { claimId, worker, kinds: ['mail'], limit: 20, leaseMs: 1 + Math.floor(random() * 40) }
-        const { spots, fromStart } = marks.next()
-        const jobs = random() < 0.8 ? await claim(own, request, spots) : await claimSuspects(own, request, ['b', 'a'])
-        marks.learn({ fromStart, jobs, limit: 20, tookMs: 0 })
+        const asked = marks.next(20)
+        const ordinary = () => claim(own, { ...request, share: asked.share }, asked.walk)
+        const jobs = random() < 0.8 ? await ordinary() : await claimSuspects(own, request, ['b', 'a'])
+        marks.learn(asked, { jobs, limit: 20, walkMs: 0 })
         held.push(...jobs)
         claims.push(claimId)
       },

@@ -31,7 +31,7 @@ async function takenOver(queue: string) {
   const [old, current] = [newWorker('old'), newWorker('current')]
   const oldClaim = newClaimId()
   const request = { claimId: oldClaim, worker: old, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-  const [stale] = await claim(lane, request, new Marks([queue]).next().spots)
+  const [stale] = await claim(lane, request, new Marks([queue]).next().walk)
   await settle(lane, old, [{ ...stale!, verb: 'release' }])
   const [held] = await claimNext(lane, { queues: [queue], kinds: ['mail'], worker: current })
   assert.equal(held?.jobId, jobId)

@@ -171,6 +171,19 @@ test('suspects of one crash and of several do not starve each other', async (t) 
   assert.ok(taken.includes(old!), 'a coin that falls one way forty times is not a coin')
 })
 
+test('suspects of one queue do not keep those of another waiting', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 40, { queue: 'many' })
+  const lone = await enqueueOne(lane, { queue: 'one' })
+  await db.pool.query('update leasehold.job set crashes = 1, lease_generation = 1')
+  // Drawn for the first queue, for the second, and for those that crashed more often.
+  const drawn = [0.9, 0.1, 0.1]
+  t.mock.method(Math, 'random', () => drawn.shift() ?? 0)
+  const jobs = await claimSuspects(lane, request(), ['many', 'one'])
+  assert.equal(jobs.length, 10)
+  assert.ok(jobs.some(({ jobId }) => jobId === lone))
+})
+
 test('a snooze does not clear the suspicion: a job that snoozes and crashes by turns comes to an end', async (t) => {
   const { db, lane } = await setUp(t)
   const id = await enqueueOne(lane, { maxAttempts: 2 })

@@ -6,13 +6,13 @@ import { type TestDatabase, waitUntilBlocked } from './database.ts'
 
 const GATE = 4711
 
-/** The same statement, but for a gate in front of the first rows it reads: of the claim, those of its walk. */
+/** The same statement, but for a gate in front of the first rows it reads. */
 function withGate(statement: string): string {
   const gated = statement
     .replace(/^-- \S+/, '$&.gated')
     .replace('leasehold.claim(', 'leasehold.claim_gated(')
     .replace(
-      /\bfrom (unnest\((?:queues[^)]*\) as spot|\()|expired e\b)/,
+      /\bfrom (unnest\(\(|unnest\(queues, [\w, ]+\) as spot\b|expired e\b)/,
       `from (select pg_advisory_xact_lock_shared(${GATE})) as gate, $1`,
     )
   if (!/as gate|_gated\(/.test(gated)) throw new Error('the statement has no place for a gate')

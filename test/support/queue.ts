@@ -36,7 +36,7 @@ interface ClaimOptions {
 export async function claimNext(lane: Lane, options: ClaimOptions = {}): Promise<ClaimedJob[]> {
   const { limit = 1, worker = newWorker(), queues = ['mail'], kinds = queues } = options
   const request = { claimId: newClaimId(), worker, kinds, limit, leaseMs: LEASE_MS }
-  return claim(lane, request, new Marks(queues).next().spots)
+  return claim(lane, request, new Marks(queues).next().walk)
 }
 
 /** One round of what forgets finished jobs and attempts: whole days, and rows in the default partitions. */

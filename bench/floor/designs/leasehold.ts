@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Client } from 'pg'
 import { Lane, type Row } from '../../../src/db/lane.ts'
 import { migrate } from '../../../src/db/migrate.ts'
-import { claim, newClaimId } from '../../../src/queue/claim.ts'
+import { claimAndMeasure, newClaimId } from '../../../src/queue/claim.ts'
 import { ENQUEUE } from '../../../src/queue/enqueue.sql.ts'
 import { enqueue } from '../../../src/queue/enqueue.ts'
 import type { Lease, Worker } from '../../../src/queue/job.ts'
@@ -85,12 +85,11 @@ class LeaseholdWorker implements BenchWorker {
 
   async claim(limit: number): Promise<readonly Lease[]> {
     if (!this.#useMarks) this.#marks = new Marks([QUEUE])
-    const { spots, fromStart } = this.#marks.next()
+    const asked = this.#marks.next(limit)
     const request = { claimId: newClaimId(), worker: this.#worker, kinds: [QUEUE], limit, leaseMs: LEASE_MS }
-    const began = performance.now()
-    const jobs = await claim(this.#lane, request, spots)
-    this.#marks.learn({ fromStart, jobs, limit, tookMs: performance.now() - began })
-    return jobs
+    const claimed = await claimAndMeasure(this.#lane, request, asked.walk)
+    this.#marks.learn(asked, { ...claimed, limit })
+    return claimed.jobs
   }
 
   async complete(leases: readonly Lease[]): Promise<number> {
