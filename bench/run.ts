@@ -34,6 +34,7 @@ import {
 } from './scenarios/throughput.ts'
 import { BenchServer } from './server.ts'
 import { figureTables, forTerminal, ratioTable } from './tables.ts'
+import { runWeather } from './weather/run.ts'
 
 const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   drain: drainScenario,
@@ -51,6 +52,7 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
 }
 const USAGE = `Usage: npm run bench -- [options]
   --scenario <name>   one of ${Object.keys(SCENARIOS).join(', ')}; may be repeated. All unless given.
+                      Or weather, alone: what holds while something else goes wrong, without peers, in minutes.
   --contender <name>  one of ${CONTENDERS.join(', ')}; may be repeated. All unless given.
   --n <jobs>          how many jobs are measured, whatever the scenario; the burdens keep their size.
   --quick             small sizes and one round, and only drain unless scenarios are named: to see that all runs.
@@ -69,7 +71,9 @@ interface Arguments {
 function readArguments(): Arguments {
   const { scenario, contender, n, quick, json, 'write-docs': writeDocs } = parsed()
   const names = scenario ?? (quick ? ['drain'] : Object.keys(SCENARIOS))
-  for (const name of names) if (!Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
+  if (names.includes('weather') && names.length > 1) throw new UsageError('The scenario weather is run alone.')
+  for (const name of names)
+    if (name !== 'weather' && !Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
   for (const name of contender ?? [])
     if (!CONTENDERS.some((known) => known === name)) throw new UsageError(`There is no contender ${name}.`)
   const contenders = CONTENDERS.filter((name) => contender === undefined || contender.includes(name))
@@ -100,6 +104,7 @@ async function run({ names, contenders, sizes, quick, writeDocs, json }: Argumen
   const began = performance.now()
   const seconds = () => Math.round((performance.now() - began) / 1000)
   const say = (text: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${text}\n`)
+  if (names[0] === 'weather') return runWeather(json, say)
   await installPackages(say)
   const node = contendersNode()
   const server = await BenchServer.start(18)

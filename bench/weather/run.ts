@@ -1,0 +1,33 @@
+/** Bad weather, in real seconds: what must hold when something else goes wrong. A bar that is missed is printed, not an error. */
+import { BenchServer } from '../server.ts'
+import type { Bar } from './bar.ts'
+import { keysWeather } from './keys.ts'
+import { lockWeather } from './lock.ts'
+import { outageWeather } from './outage.ts'
+import { queues } from './queues.ts'
+
+const WEATHER: Readonly<Record<string, (server: BenchServer) => Promise<Bar[]>>> = {
+  queues,
+  outage: outageWeather,
+  keys: keysWeather,
+  lock: lockWeather,
+}
+
+export async function runWeather(json: boolean, say: (text: string) => void): Promise<void> {
+  const server = await BenchServer.start(18)
+  const bars: Bar[] = []
+  try {
+    for (const [name, measure] of Object.entries(WEATHER)) {
+      say(`weather: ${name}`)
+      bars.push(...(await measure(server)))
+    }
+  } finally {
+    await server.stop()
+  }
+  console.log(bars.map(inWords).join('\n'))
+  if (json) console.log(JSON.stringify({ scenario: 'weather', postgres: server.version, bars }))
+}
+
+function inWords({ name, value, unit, bar, holds }: Bar): string {
+  return `${holds ? 'holds ' : 'MISSED'}  ${name}: ${Math.round(value * 100) / 100} ${unit} (bar ${bar})`
+}
