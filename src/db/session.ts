@@ -66,10 +66,14 @@ export class Session implements Queryable {
     if (this.#abandoned) notCarriedOut(new DeadlineError('Waiting for the database', this.#options.deadlineMs))
     const client = this.#client ?? (await this.#connect().catch(notCarriedOut))
     const { deadlineMs, connection } = this.#options
-    const late = new DeadlineError('A statement', deadlineMs)
+    let late: DeadlineError | undefined
+    const isLate = () => {
+      late = new DeadlineError('A statement', deadlineMs)
+      return late
+    }
     const query = client.query(config)
     try {
-      return await withDeadline(query, deadlineMs, () => late)
+      return await withDeadline(query, deadlineMs, isLate)
     } catch (error) {
       if (error === late) {
         this.#forget(client)
