@@ -97,7 +97,7 @@ for (const target of [{ queue: 'task' }, { kind: task }] satisfies PauseTarget[]
     const busy = worker([handle(task, () => {})], { poll: '1h', sweep: '1h' })
     const started = collect(busy, 'started')
     await next(busy, 'wakeup', ({ by }) => by === 'listen')
-    await until('its housekeeping is done', () => names.includes('job.suspects_wait'))
+    await until('its housekeeping is done', () => names.includes('job.count_suspects'))
 
     // The claim reads what is paused, and then waits here to write its own row.
     const locker = await db.connect()
@@ -220,7 +220,7 @@ test('suspects of a paused queue do not keep a worker from its other work', asyn
   await started
   const names = statements(t)
   await db.clock.advance('11 s')
-  await until('it has looked for suspects', () => names.includes('job.suspects_wait'))
+  await until('it has looked for suspects', () => names.includes('job.count_suspects'))
   await until('and has claimed since', () => names.lastIndexOf('job.claim') > names.indexOf('job.suspects_wait'))
   const { jobId } = await lh.enqueue(other, 1)
   await untilStatus(db, jobId, 'completed')

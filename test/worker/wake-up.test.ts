@@ -213,7 +213,7 @@ test('an idle worker sends at most two statements a second', async (t) => {
   const names = statements(t)
   const busy = worker([handle(task, () => {}), handle(other, () => {})])
   await next(busy, 'wakeup')
-  await until('the house was kept once', () => names.includes('job.suspects_wait'))
+  await until('the house was kept once', () => names.includes('job.count_suspects'))
   const from = performance.now()
   names.length = 0
   // A machine that is busy elsewhere makes them fewer, not more.
