@@ -221,7 +221,7 @@ test('suspects of a paused queue do not keep a worker from its other work', asyn
   const names = statements(t)
   await db.clock.advance('11 s')
   await until('it has looked for suspects', () => names.includes('job.count_suspects'))
-  await until('and has claimed since', () => names.lastIndexOf('job.claim') > names.indexOf('job.suspects_wait'))
+  await until('and has claimed since', () => names.lastIndexOf('job.claim') > names.indexOf('job.count_suspects'))
   const { jobId } = await lh.enqueue(other, 1)
   await untilStatus(db, jobId, 'completed')
   assert.equal((await shown(db, suspect as typeof jobId)).label, 'paused')
