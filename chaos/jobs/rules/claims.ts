@@ -1,0 +1,144 @@
+/** What must hold of claims: one outcome each, rising generations, never two at a time. */
+import { type Finding, finding } from '../../common/finding.ts'
+import type { AttemptRow } from '../evidence.ts'
+import { claimKey, groupedBy, type HandlerRun, type History, touches } from '../history.ts'
+import { toldOf } from './work.ts'
+
+/** Milliseconds are rounded. */
+const ROUNDING_MS = 2
+/** A worker renews at a third of its lease: what costs less than this cannot cost the lease. */
+const HARMLESS_STALL_MS = 250
+/** After a fault a worker connects again, and asks what became of its statements. */
+const AFTER_FAULT_MS = 2_500
+
+export function claimRules(history: History): Finding[] {
+  const { runs, rows } = history
+  const byJob = [...groupedBy(rows.attempts, ({ job }) => job).values()]
+  const crashed = rows.attempts.filter(({ outcome }) => outcome === 'crashed')
+  return [
+    finding('a claim has at most one outcome', history.attempts.size, twoOutcomes(history)),
+    finding('a job is started once for each claim', runs.length, startedTwice(history)),
+    finding(
+      'generations of a job rise',
+      byJob.length,
+      byJob.flatMap((own) => notRising(history, own)),
+    ),
+    finding(
+      'no two leases on a job at a time',
+      byJob.length,
+      byJob.flatMap((own) => leasesAtOnce(history, own)),
+    ),
+    finding('handlers of a job overlap only while one stood still', runs.length, handlersAtOnce(history)),
+    finding(
+      'a lease is reclaimed only when it has expired',
+      crashed.length,
+      crashed
+        .filter(({ startedAt, endedAt }) => endedAt - startedAt < history.leaseMs - ROUNDING_MS)
+        .map((own) => toldOf(history, own.job, own.generation, `reclaimed after ${ms(own.endedAt - own.startedAt)}`)),
+    ),
+    finding(
+      'only a worker that died, stood still or was cut off loses a lease',
+      crashed.length,
+      crashed
+        .filter((own) => !isExcused(history, own))
+        .map((own) => toldOf(history, own.job, own.generation, 'its worker lived, and nothing was in its way')),
+    ),
+    finding(
+      'attempts stay within their number',
+      rows.jobs.length,
+      rows.jobs
+        .filter(({ attempts, maxAttempts }) => attempts > maxAttempts)
+        .map(({ id, attempts, maxAttempts }) => toldOf(history, id, undefined, `${attempts} of ${maxAttempts}`)),
+    ),
+  ]
+}
+
+function ms(value: number): string {
+  return `${Math.round(value)} ms`
+}
+
+/** Recorded outcomes, and outcomes that were told. */
+function twoOutcomes(history: History): string[] {
+  const recorded = [...history.attempts.values()].filter(({ length }) => length > 1)
+  const final = history.lines.filter(({ e, outcome }) => e === 'told' && outcome !== 'refused' && outcome !== 'unknown')
+  const toldTwice = [...groupedBy(final, ({ job, gen }) => claimKey(job!, gen!)).values()].filter(
+    ({ length }) => length > 1,
+  )
+  return [
+    ...recorded.map((all) => {
+      const { job, generation } = all[0]!
+      return toldOf(history, job, generation, `${all.map(({ outcome }) => outcome).join(' and ')} under ${generation}`)
+    }),
+    ...toldTwice.map((all) => {
+      const { job, gen } = all[0]!
+      return toldOf(history, job!, gen, `${all.map(({ outcome }) => outcome).join(' and ')} told of ${gen}`)
+    }),
+  ]
+}
+
+function startedTwice(history: History): string[] {
+  const claims = groupedBy(history.runs, ({ job, gen }) => claimKey(job, gen))
+  return [...claims.values()]
+    .filter(({ length }) => length > 1)
+    .map((runs) => toldOf(history, runs[0]!.job, runs[0]!.gen, `${runs.length} starts under ${runs[0]!.gen}`))
+}
+
+/** By the database's own times, and no generation on the row is below that of a recorded attempt. */
+function notRising(history: History, own: readonly AttemptRow[]): string[] {
+  const broken: string[] = []
+  for (const [index, { job, generation }] of own.entries()) {
+    const next = own[index + 1]
+    if (next !== undefined && next.generation <= generation)
+      broken.push(toldOf(history, job, next.generation, `${next.generation} came after ${generation}`))
+  }
+  const [{ job }] = own as [AttemptRow]
+  const row = history.rowOf.get(job)
+  const highest = Math.max(...own.map(({ generation }) => generation))
+  if (row !== undefined && row.generation < highest)
+    broken.push(toldOf(history, job, highest, `the row is at ${row.generation}, an attempt at ${highest}`))
+  return broken
+}
+
+function leasesAtOnce(history: History, own: readonly AttemptRow[]): string[] {
+  return own.flatMap((attempt, index) => {
+    const next = own[index + 1]
+    return next !== undefined && next.startedAt < attempt.endedAt - ROUNDING_MS
+      ? [toldOf(history, attempt.job, next.generation, `claimed while generation ${attempt.generation} had it`)]
+      : []
+  })
+}
+
+/**
+ * The later generation started before the earlier handler had ended. That is right only if the earlier one had been told to
+ * stop, or its process stood still and could not tell it.
+ */
+function handlersAtOnce(history: History): string[] {
+  return [...groupedBy(history.runs, ({ w, job }) => `${job} ${w}`).values()].flatMap((runs) => {
+    const sorted = runs.toSorted((one, other) => one.gen - other.gen)
+    return sorted.flatMap((earlier, index) =>
+      sorted
+        .slice(index + 1)
+        .filter((later) => later.gen > earlier.gen && isOverlap(history, earlier, later))
+        .map((later) => toldOf(history, later.job, later.gen, `${later.process} ran it while ${earlier.process} did`)),
+    )
+  })
+}
+
+function isOverlap({ processes }: History, earlier: HandlerRun, later: HandlerRun): boolean {
+  if (later.startedAt >= earlier.endedAt) return false
+  if (earlier.abortedAt !== undefined && earlier.abortedAt <= later.startedAt) return false
+  const { stalls, isKilled, endedAt } = processes.get(earlier.process)!
+  // Its last moments before it was killed are not in its own file.
+  if (isKilled && earlier.how === 'killed' && endedAt <= later.startedAt + HARMLESS_STALL_MS) return false
+  return !touches(stalls, Math.min(earlier.startedAt, later.startedAt), Math.max(earlier.startedAt, later.startedAt))
+}
+
+function isExcused(history: History, { worker, startedAt, endedAt }: AttemptRow): boolean {
+  const process = history.processOf(worker)
+  if (process === undefined || process.endedAt <= endedAt) return true
+  const stalled = process.stalls
+    .filter(({ from, to }) => from <= endedAt && startedAt <= to)
+    .reduce((sum, { from, to }) => sum + Math.min(to, endedAt) - Math.max(from, startedAt), 0)
+  if (stalled >= HARMLESS_STALL_MS) return true
+  return touches(history.hampered, startedAt - AFTER_FAULT_MS, endedAt) || touches(history.tails, startedAt, endedAt)
+}
