@@ -5,6 +5,8 @@
 import type { Finding } from '../common/finding.ts'
 import type { History } from './history.ts'
 import { claimRules } from './rules/claims.ts'
+import { eventRules } from './rules/events.ts'
+import { operatorRules } from './rules/operators.ts'
 import { processRules } from './rules/processes.ts'
 import { workRules } from './rules/work.ts'
 import { WORKLOADS } from './workloads/all.ts'
@@ -14,6 +16,8 @@ export function check(history: History): Finding[] {
   return [
     ...workRules(history),
     ...claimRules(history),
+    ...eventRules(history),
+    ...operatorRules(history),
     ...WORKLOADS.flatMap(
       ({ name, check }) =>
         check?.(

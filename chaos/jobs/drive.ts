@@ -8,6 +8,7 @@ import { unless } from '../common/unless.ts'
 import { gather, type Rows } from './evidence.ts'
 import type { Role, Scene } from './faults/scene.ts'
 import { Striker } from './faults/strike.ts'
+import { CLOSES_CLAIM_OF_LOST_COMPLETION, PUT_CLAIMS_BACK } from './known.ts'
 import type { Plan } from './plan.ts'
 import type { Orders } from './programs/process.ts'
 import { type Line, noteStalls, readWitness } from './witness.ts'
@@ -49,11 +50,12 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
   setMaxListeners(0, signal)
   const world = await createWorld({ standby: plan.faults.some(({ fault }) => fault === 'failover') })
   let crew: Crew | undefined
+  let stopNoting = () => {}
   try {
     const { witness, directory } = world
     const planFile = join(directory, 'plan.json')
     fs.writeFileSync(planFile, JSON.stringify(plan))
-    noteStalls(witness)
+    stopNoting = noteStalls(witness)
     if (world.pooledUrl === undefined) say('There is no PgBouncer: all processes connect directly.')
     const startedAt = Date.now() + BOOT_MS
     crew = new Crew(posts(world, { plan: planFile, startedAt, plant }), (process, end) =>
@@ -94,6 +96,7 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
   } finally {
     over.abort()
     await crew?.kill()
+    stopNoting()
     await world.stop()
   }
 }
@@ -148,6 +151,7 @@ function sceneOf(world: World, crew: Crew, signal: AbortSignal): Scene {
       )
       return new Map(rows.map(({ name, jobs }) => [name, jobs]))
     },
+    paused: new Set(),
     wait: (ms) => unless(signal, ms),
   }
 }
@@ -157,6 +161,7 @@ async function settle(world: World, crew: Crew, withinMs: number, signal: AbortS
   const producers = SEATS.flatMap((role, seat) => (role === 'producer' ? [seat] : []))
   const deadline = performance.now() + withinMs
   for (let quiet = 0; ; ) {
+    if (CLOSES_CLAIM_OF_LOST_COMPLETION) await putClaimsBack(world)
     const { rows } = await world.admin.query(`
       select kind, status::text, label, count(*)::int from leasehold.jobs where status in ('pending', 'processing')
       group by 1, 2, 3`)
@@ -167,6 +172,11 @@ async function settle(world: World, crew: Crew, withinMs: number, signal: AbortS
     await unless(signal, LOOK_EVERY_MS)
     signal.throwIfAborted()
   }
+}
+
+async function putClaimsBack({ admin, witness }: World): Promise<void> {
+  const { rows } = await admin.query(PUT_CLAIMS_BACK)
+  for (const { id, jobs } of rows) witness.write('repaired', { claim: id, jobs })
 }
 
 async function sessionsLeft(world: World): Promise<number> {

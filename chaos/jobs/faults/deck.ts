@@ -23,7 +23,7 @@ interface FaultKind {
   readonly name: string
   /** In a deck. */
   readonly cards: number
-  readonly ms?: readonly [least: number, most: number]
+  readonly ms?: readonly number[]
 }
 
 export const FAULTS: readonly FaultKind[] = [
@@ -33,6 +33,23 @@ export const FAULTS: readonly FaultKind[] = [
   { name: 'SIGSTOP worker', cards: 2, ms: [1_000, 5_000] },
   { name: 'SIGTERM worker', cards: 1 },
   { name: 'rolling restart', cards: 1 },
+  { name: 'cut connections', cards: 1 },
+  { name: 'freeze', cards: 1, ms: [500, 3_000] },
+  { name: 'refuse', cards: 1, ms: [300, 2_000] },
+  { name: 'delay replies', cards: 1, ms: [1_000, 3_000] },
+  ...Object.keys(CUT_REPLIES).map((of) => ({ name: `cut reply of ${of}`, cards: 1 })),
+  { name: 'terminate backends', cards: 2 },
+  { name: 'crash', cards: 1 },
+  { name: 'failover', cards: 1, ms: [500, 1_500] },
+  { name: 'lock table briefly', cards: 1, ms: [300, 1_200] },
+  // Longer than a lease, and than a worker waits for a statement.
+  { name: 'lock table for long', cards: 1, ms: [5_500, 6_500] },
+  { name: 'read only', cards: 1, ms: [500, 2_500] },
+  { name: 'no connection left', cards: 1, ms: [500, 2_500] },
+  { name: 'hold a snapshot', cards: 1, ms: [3_000, 8_000] },
+  { name: 'pause', cards: 2, ms: [1_500, 4_000] },
+  { name: 'cancel', cards: 2 },
+  { name: 'redrive', cards: 2 },
 ]
 
 /** These alone, or all. */
@@ -42,7 +59,7 @@ export function deckOf(random: SeededRandom, only?: readonly string[]): (() => F
     Array.from({ length: cards }, () => () => ({
       fault: name,
       pick: random(),
-      forMs: Math.round(ms[0] + random() * (ms[1] - ms[0])),
+      forMs: Math.round(ms[0]! + random() * (ms[1]! - ms[0]!)),
     })),
   )
 }

@@ -16,6 +16,8 @@ export interface Scene {
   struck(victim: Victim, signal: string): void
   /** Running jobs, by the name of the process that has them. */
   heldBy(): Promise<Map<string, number>>
+  /** What is paused now. */
+  readonly paused: Set<string>
   /** Ends early when the run does. */
   wait(ms: number): Promise<void>
 }

@@ -1,7 +1,10 @@
 /** Carries out the cards of the deck. */
-import type { FaultCard } from './deck.ts'
+import { CUT_REPLIES, type FaultCard } from './deck.ts'
+import { cutConnections, cutReply, delayReplies, freeze, refuse } from './network.ts'
+import { cancelSome, pauseOne, redriveSome } from './operator.ts'
 import { kill, killProducer, rollingRestart, stop, terminate } from './process.ts'
 import type { Scene } from './scene.ts'
+import { crash, exhaustConnections, failOver, holdSnapshot, lockTable, readOnly, terminateBackends } from './server.ts'
 
 interface Fault {
   run(card: FaultCard, scene: Scene): Promise<boolean>
@@ -18,6 +21,27 @@ const CARRIED_OUT: Readonly<Record<string, Fault>> = {
   'SIGSTOP worker': { run: stop },
   'SIGTERM worker': { run: terminate },
   'rolling restart': { run: rollingRestart },
+  'cut connections': { run: cutConnections, hampers: true },
+  freeze: { run: freeze, hampers: true, alone: true },
+  refuse: { run: refuse, hampers: true, alone: true },
+  'delay replies': { run: delayReplies, hampers: true, alone: true },
+  ...Object.fromEntries(
+    Object.keys(CUT_REPLIES).map((of) => [
+      `cut reply of ${of}`,
+      { run: (_: FaultCard, scene: Scene) => cutReply(of as keyof typeof CUT_REPLIES, scene), hampers: true },
+    ]),
+  ),
+  'terminate backends': { run: terminateBackends, hampers: true },
+  crash: { run: crash, hampers: true, alone: true },
+  failover: { run: failOver, hampers: true, alone: true },
+  'lock table briefly': { run: lockTable, hampers: true, alone: true },
+  'lock table for long': { run: lockTable, hampers: true, alone: true },
+  'read only': { run: readOnly, hampers: true, alone: true },
+  'no connection left': { run: exhaustConnections, hampers: true, alone: true },
+  'hold a snapshot': { run: holdSnapshot },
+  pause: { run: pauseOne },
+  cancel: { run: cancelSome },
+  redrive: { run: redriveSome },
 }
 
 export class Striker {

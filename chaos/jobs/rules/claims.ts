@@ -110,7 +110,8 @@ function leasesAtOnce(history: History, own: readonly AttemptRow[]): string[] {
 
 /**
  * The later generation started before the earlier handler had ended. That is right only if the earlier one had been told to
- * stop, or its process stood still and could not tell it.
+ * stop, or its process stood still and could not tell it, or the renewals that it relied on were lost with a tail of the WAL:
+ * the library promises that such a worker is refused, not that it knows at once.
  */
 function handlersAtOnce(history: History): string[] {
   return [...groupedBy(history.runs, ({ w, job }) => `${job} ${w}`).values()].flatMap((runs) => {
@@ -124,9 +125,10 @@ function handlersAtOnce(history: History): string[] {
   })
 }
 
-function isOverlap({ processes }: History, earlier: HandlerRun, later: HandlerRun): boolean {
+function isOverlap({ processes, tails }: History, earlier: HandlerRun, later: HandlerRun): boolean {
   if (later.startedAt >= earlier.endedAt) return false
   if (earlier.abortedAt !== undefined && earlier.abortedAt <= later.startedAt) return false
+  if (touches(tails, earlier.startedAt, later.startedAt)) return false
   const { stalls, isKilled, endedAt } = processes.get(earlier.process)!
   // Its last moments before it was killed are not in its own file.
   if (isKilled && earlier.how === 'killed' && endedAt <= later.startedAt + HARMLESS_STALL_MS) return false
