@@ -10,6 +10,7 @@ import type { Role, Scene } from './faults/scene.ts'
 import { Striker } from './faults/strike.ts'
 import { CLOSES_CLAIM_OF_LOST_COMPLETION, PUT_CLAIMS_BACK } from './known.ts'
 import type { Plan } from './plan.ts'
+import { PLANTS } from './plants/all.ts'
 import type { Orders } from './programs/process.ts'
 import { type Line, noteStalls, readWitness } from './witness.ts'
 import { createWorld, sessions, type World } from './world.ts'
@@ -31,9 +32,18 @@ export interface Evidence {
   readonly directory: string
 }
 
+/** Of a run that is over. */
+export function evidenceIn(directory: string): Evidence & { readonly plan: Plan } {
+  const read = (name: string) => JSON.parse(fs.readFileSync(join(directory, name), 'utf8'))
+  return { plan: read('plan.json'), rows: read('rows.json'), lines: readWitness(directory), directory }
+}
+
 const SETTLE_MS = 120_000
 /** Seven processes start at once. */
 const BOOT_MS = 6_000
+/** Idle clients of a pool leave after a second. */
+const POOLS_SHRINK_MS = 2_500
+const REPEAT_MS = 150
 const LOOK_EVERY_MS = 200
 const QUIET_LOOKS = 4
 /** Postgres takes a moment to notice that a client is gone. */
@@ -50,15 +60,20 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
   setMaxListeners(0, signal)
   const world = await createWorld({ standby: plan.faults.some(({ fault }) => fault === 'failover') })
   let crew: Crew | undefined
+  const names = new Map<number, string>()
+  const nameOf = (process: number) => names.get(process)!
   let stopNoting = () => {}
   try {
     const { witness, directory } = world
+    const bug = plant === undefined ? undefined : PLANTS[plant]!
+    if (bug?.sql !== undefined) await world.admin.query(bug.sql)
+    if (bug?.sql !== undefined || bug?.repeated !== undefined) witness.write('planted')
     const planFile = join(directory, 'plan.json')
     fs.writeFileSync(planFile, JSON.stringify(plan))
     stopNoting = noteStalls(witness)
     if (world.pooledUrl === undefined) say('There is no PgBouncer: all processes connect directly.')
     const startedAt = Date.now() + BOOT_MS
-    crew = new Crew(posts(world, { plan: planFile, startedAt, plant }), (process, end) =>
+    crew = new Crew(posts(world, names, { plan: planFile, startedAt, plant }), (process, end) =>
       witness.write('end', {
         who: nameOf(process),
         struck: end.struck,
@@ -71,8 +86,9 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     await crew.ready()
     witness.write('sessions', { when: 'before', count: await sessions(world) })
     say(`${SEATS.length} processes are at work.`)
-    const scene = sceneOf(world, crew, signal)
+    const scene = sceneOf(world, crew, nameOf, signal)
     const striker = new Striker(scene)
+    if (bug?.repeated !== undefined) void repeat(world, bug.repeated, over.signal)
     for (const card of plan.faults) {
       await unless(signal, startedAt + card.atMs - Date.now())
       signal.throwIfAborted()
@@ -86,13 +102,15 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     say(left.length === 0 ? 'All is quiet.' : `After ${settleMs / 1_000} s there is left: ${left.join(', ')}.`)
     for (const what of left) witness.write('stuck', { what })
     await crew.calm()
-    await unless(signal, 1_000)
+    await unless(signal, POOLS_SHRINK_MS)
     witness.write('sessions', { when: 'calm', count: await sessions(world) })
     await crew.stop()
     await world.stopPooler()
     witness.write('sessions', { when: 'after', count: await sessionsLeft(world) })
     say('All processes have left.')
-    return { lines: readWitness(directory), rows: await gather(world.admin), directory }
+    const rows = await gather(world.admin)
+    fs.writeFileSync(join(directory, 'rows.json'), JSON.stringify(rows))
+    return { lines: readWitness(directory), rows, directory }
   } finally {
     over.abort()
     await crew?.kill()
@@ -101,14 +119,9 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
   }
 }
 
-const NAMES = new Map<number, string>()
-
-function nameOf(process: number): string {
-  return NAMES.get(process)!
-}
-
 function posts(
   { url, pooledUrl, directory }: World,
+  names: Map<number, string>,
   rest: Pick<Orders, 'plan' | 'startedAt'> & { plant: string | undefined },
 ): Post[] {
   let producers = 0
@@ -117,7 +130,7 @@ function posts(
     const producer = role === 'producer' ? producers++ : undefined
     const orders = (process: number): Orders => {
       const name = `${role}-${seat}.${process}`
-      NAMES.set(process, name)
+      names.set(process, name)
       return {
         ...rest,
         name,
@@ -134,7 +147,7 @@ function posts(
   })
 }
 
-function sceneOf(world: World, crew: Crew, signal: AbortSignal): Scene {
+function sceneOf(world: World, crew: Crew, nameOf: Scene['nameOf'], signal: AbortSignal): Scene {
   const { witness } = world
   const seatsOf = (role: Role) => SEATS.flatMap((each, seat) => (each === role ? [seat] : []))
   return {
@@ -171,6 +184,13 @@ async function settle(world: World, crew: Crew, withinMs: number, signal: AbortS
     if (quiet === QUIET_LOOKS || performance.now() > deadline) return left
     await unless(signal, LOOK_EVERY_MS)
     signal.throwIfAborted()
+  }
+}
+
+async function repeat(world: World, sql: string, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await world.admin.query(sql).catch(() => {})
+    await unless(signal, REPEAT_MS)
   }
 }
 

@@ -42,7 +42,7 @@ export function reportOf(result: Result): string {
     ...findingLines(findings),
     '',
     ...ENDINGS[verdict](missing),
-    `Witness files: ${directory}`,
+    ...(verdict === 'held' ? [] : [`Witness files: ${directory}`]),
     `Run it again:  ${command}`,
   ].join('\n')
 }

@@ -2,6 +2,7 @@
 import pg from 'pg'
 import * as library from '../../../src/index.ts'
 import { randomFrom } from '../../../tools/seeded-random.ts'
+import { plantInProcess } from '../plants/in-process.ts'
 import { noteStalls, Witness } from '../witness.ts'
 import type { Input, Run, Workload } from '../workload.ts'
 import { WORKLOADS } from '../workloads/all.ts'
@@ -25,7 +26,13 @@ export interface Orders {
 
 export const orders = JSON.parse(process.argv[2]!) as Orders
 export const witness = new Witness(orders.directory, orders.name)
-export const pool = new pg.Pool({ connectionString: orders.url, max: 12, connectionTimeoutMillis: 10_000 })
+if (orders.plant !== undefined) plantInProcess(orders.plant, orders.url, witness)
+export const pool = new pg.Pool({
+  connectionString: orders.url,
+  max: 12,
+  connectionTimeoutMillis: 10_000,
+  idleTimeoutMillis: 1_000,
+})
 // Lost on purpose. A query that was under way still rejects. The listener is there before a client is handed out.
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))

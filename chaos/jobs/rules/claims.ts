@@ -11,10 +11,14 @@ const HARMLESS_STALL_MS = 250
 /** After a fault a worker connects again, and asks what became of its statements. */
 const AFTER_FAULT_MS = 2_500
 
+/** When a handler started, by its claim. */
+type Starts = ReadonlyMap<string, number>
+
 export function claimRules(history: History): Finding[] {
   const { runs, rows } = history
   const byJob = [...groupedBy(rows.attempts, ({ job }) => job).values()]
   const crashed = rows.attempts.filter(({ outcome }) => outcome === 'crashed')
+  const starts: Starts = new Map(runs.map(({ job, gen, startedAt }) => [claimKey(job, gen), startedAt]))
   return [
     finding('a claim has at most one outcome', history.attempts.size, twoOutcomes(history)),
     finding('a job is started once for each claim', runs.length, startedTwice(history)),
@@ -26,7 +30,7 @@ export function claimRules(history: History): Finding[] {
     finding(
       'no two leases on a job at a time',
       byJob.length,
-      byJob.flatMap((own) => leasesAtOnce(history, own)),
+      byJob.flatMap((own) => leasesAtOnce(history, starts, own)),
     ),
     finding('handlers of a job overlap only while one stood still', runs.length, handlersAtOnce(history)),
     finding(
@@ -83,27 +87,36 @@ function startedTwice(history: History): string[] {
     .map((runs) => toldOf(history, runs[0]!.job, runs[0]!.gen, `${runs.length} starts under ${runs[0]!.gen}`))
 }
 
-/** By the database's own times, and no generation on the row is below that of a recorded attempt. */
+/**
+ * The order in which attempts ended is the order of their generations, and the row has the highest. Not the order in which they
+ * began: that time is the beginning of the claim's statement, which may have waited while another claim came and went.
+ */
 function notRising(history: History, own: readonly AttemptRow[]): string[] {
-  const broken: string[] = []
-  for (const [index, { job, generation }] of own.entries()) {
-    const next = own[index + 1]
-    if (next !== undefined && next.generation <= generation)
-      broken.push(toldOf(history, job, next.generation, `${next.generation} came after ${generation}`))
-  }
-  const [{ job }] = own as [AttemptRow]
+  const sorted = own.toSorted((one, other) => one.generation - other.generation)
+  const broken = sorted.flatMap(({ job, generation, endedAt }, index) => {
+    const next = sorted[index + 1]
+    return next !== undefined && next.endedAt < endedAt - ROUNDING_MS
+      ? [toldOf(history, job, generation, `${next.generation} had ended before ${generation} did`)]
+      : []
+  })
+  const { job, generation: highest } = sorted.at(-1)!
   const row = history.rowOf.get(job)
-  const highest = Math.max(...own.map(({ generation }) => generation))
   if (row !== undefined && row.generation < highest)
     broken.push(toldOf(history, job, highest, `the row is at ${row.generation}, an attempt at ${highest}`))
   return broken
 }
 
-function leasesAtOnce(history: History, own: readonly AttemptRow[]): string[] {
-  return own.flatMap((attempt, index) => {
-    const next = own[index + 1]
-    return next !== undefined && next.startedAt < attempt.endedAt - ROUNDING_MS
-      ? [toldOf(history, attempt.job, next.generation, `claimed while generation ${attempt.generation} had it`)]
+/**
+ * A handler ran under a claim before the statement began that ended the claim before it. Both clocks are the machine's. The time
+ * of the claim itself proves nothing, as above.
+ */
+function leasesAtOnce(history: History, starts: Starts, own: readonly AttemptRow[]): string[] {
+  const sorted = own.toSorted((one, other) => one.generation - other.generation)
+  return sorted.flatMap(({ job, generation, endedAt }, index) => {
+    const next = sorted[index + 1]?.generation
+    const startedAt = next === undefined ? undefined : starts.get(claimKey(job, next))
+    return startedAt !== undefined && startedAt < endedAt - ROUNDING_MS
+      ? [toldOf(history, job, next, `started while generation ${generation} had it`)]
       : []
   })
 }
