@@ -57,8 +57,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [
       {
         statement: /^-- claim\.sweep\n/,
-        from: /where expires_at <= leasehold\.clock\(\)/,
-        to: `where expires_at <= leasehold.clock() + interval '1900 ms'`,
+        from: /where expires_at <= "leasehold"\.clock\(\)/,
+        to: `where expires_at <= "leasehold".clock() + interval '1900 ms'`,
       },
     ],
   },
@@ -66,7 +66,9 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     what: 'the sweep finds nothing',
     breaks: /came to its end in time/,
     faults: KILLS,
-    rewrite: [{ statement: /^-- claim\.sweep\n/, from: /where expires_at <= leasehold\.clock\(\)/, to: 'where false' }],
+    rewrite: [
+      { statement: /^-- claim\.sweep\n/, from: /where expires_at <= "leasehold"\.clock\(\)/, to: 'where false' },
+    ],
   },
   'forgotten-keys': {
     what: 'idempotency keys are pruned at once',
