@@ -195,7 +195,7 @@ class Link {
       const { pass } = this.#delayed.shift()!
       if (!this.#client.destroyed) pass()
     }
-    if (this.#delayed.length > 0) setTimeout(() => this.#passDelayed(), this.#delayed[0]!.at - now)
+    if (this.#delayed.length > 0) setTimeout(() => this.#passDelayed(), this.#delayed[0]!.at - now).unref()
   }
 
   /** When one side is gone, so is the other, in the same manner. */
