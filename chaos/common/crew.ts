@@ -176,8 +176,11 @@ function isAtWork({ process, struck, resume }: Seat): boolean {
 }
 
 function end(seat: Seat, signal: 'SIGKILL' | 'SIGTERM'): void {
-  seat.struck = signal
-  seat.struckAt = performance.now()
+  // What counts is the first signal: a process that had to be killed in the end did not leave when it was asked to.
+  if (seat.struck === undefined) {
+    seat.struck = signal
+    seat.struckAt = performance.now()
+  }
   seat.process.kill(signal)
 }
 

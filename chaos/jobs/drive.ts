@@ -43,6 +43,8 @@ const SETTLE_MS = 120_000
 const BOOT_MS = 6_000
 /** Idle clients of a pool leave after a second. */
 const POOLS_SHRINK_MS = 2_500
+/** Then it is killed, and a rule says so. */
+const LEAVES_WITHIN_MS = 40_000
 const REPEAT_MS = 150
 const LOOK_EVERY_MS = 200
 const QUIET_LOOKS = 4
@@ -104,7 +106,9 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     await crew.calm()
     await unless(signal, POOLS_SHRINK_MS)
     witness.write('sessions', { when: 'calm', count: await sessions(world) })
-    await crew.stop()
+    await Promise.race([crew.stop(), unless(signal, LEAVES_WITHIN_MS)])
+    signal.throwIfAborted()
+    await crew.kill()
     await world.stopPooler()
     witness.write('sessions', { when: 'after', count: await sessionsLeft(world) })
     say('All processes have left.')
