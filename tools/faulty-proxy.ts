@@ -18,6 +18,8 @@ export interface FaultyProxy {
   freeze(): void
   /** What was held passes now, also the news that one side has gone in the meantime. */
   thaw(): void
+  /** What the server says arrives so much later, in its order. 0 again: at once. */
+  delayReplies(ms: number): void
   /** Resets each new connection at once. Those that are open stay. */
   refuse(): void
   accept(): void
@@ -42,6 +44,7 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
   const faults: ReplyFault[] = []
   let frozen = false
   let refusing = false
+  const delay: Delay = { ms: 0 }
 
   // Half-open, so that one side may finish its sentence after the other has said goodbye.
   const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
@@ -49,7 +52,7 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
       resetSocket(client.on('error', () => {}))
       return
     }
-    const link = new Link(client, connect({ ...target, allowHalfOpen: true }), faults)
+    const link = new Link(client, connect({ ...target, allowHalfOpen: true }), faults, delay)
     links.add(link)
     link.ended.then(() => links.delete(link))
     if (!frozen) link.thaw()
@@ -81,6 +84,9 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
       frozen = false
       for (const link of links) link.thaw()
     },
+    delayReplies(ms) {
+      delay.ms = ms
+    },
     refuse() {
       refusing = true
     },
@@ -107,6 +113,10 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
   }
 }
 
+interface Delay {
+  ms: number
+}
+
 /** One client and its connection to the server. It begins frozen. */
 class Link {
   readonly ended: Promise<unknown>
@@ -117,14 +127,17 @@ class Link {
   #unanswered = ''
   #fault: ReplyFault | undefined
   #withheld = Buffer.alloc(0)
+  readonly #delay: Delay
+  readonly #delayed: { readonly at: number; readonly pass: () => void }[] = []
 
-  constructor(client: Socket, server: Socket, faults: ReplyFault[]) {
+  constructor(client: Socket, server: Socket, faults: ReplyFault[], delay: Delay) {
     this.#client = client
     this.#server = server
     this.#faults = faults
+    this.#delay = delay
     this.freeze()
     client.on('data', (bytes) => this.#fromClient(bytes)).on('end', () => server.end())
-    server.on('data', (bytes) => this.#fromServer(bytes)).on('end', () => client.end())
+    server.on('data', (bytes) => this.#fromServer(bytes)).on('end', () => this.#later(() => client.end()))
     this.ended = Promise.all([this.#follow(client, server), this.#follow(server, client)])
   }
 
@@ -156,7 +169,7 @@ class Link {
     this.#unanswered = ''
     const fault = this.#fault
     if (!fault) {
-      this.#client.write(bytes)
+      this.#later(() => this.#client.write(bytes))
       return
     }
     this.#withheld = Buffer.concat([this.#withheld, bytes])
@@ -164,6 +177,25 @@ class Link {
     this.#fault = undefined
     this.cut()
     fault.happened()
+  }
+
+  /** In their order, also when the delay gets shorter meanwhile. */
+  #later(pass: () => void): void {
+    if (this.#delay.ms === 0 && this.#delayed.length === 0) {
+      pass()
+      return
+    }
+    this.#delayed.push({ at: performance.now() + this.#delay.ms, pass })
+    if (this.#delayed.length === 1) this.#passDelayed()
+  }
+
+  #passDelayed(): void {
+    const now = performance.now()
+    while (this.#delayed.length > 0 && this.#delayed[0]!.at <= now) {
+      const { pass } = this.#delayed.shift()!
+      if (!this.#client.destroyed) pass()
+    }
+    if (this.#delayed.length > 0) setTimeout(() => this.#passDelayed(), this.#delayed[0]!.at - now).unref()
   }
 
   /** When one side is gone, so is the other, in the same manner. */

@@ -1,15 +1,8 @@
 /** Whether what was seen is what is promised. Knows no database and no queue: it compares the evidence with the plan. */
+import { type Finding, finding, exactlyOnce as once } from '../common/finding.ts'
 import type { Evidence } from './evidence.ts'
 import { bodyOf, type Plan, type PlannedMessage, WAYS, type Way } from './plan.ts'
 import { effectOf } from './ways.ts'
-
-export interface Finding {
-  readonly promise: string
-  /** How many things it was checked for. */
-  readonly checked: number
-  /** Where it does not hold. */
-  readonly broken: readonly string[]
-}
 
 /** Grace, a second, and ten for the last words to SQS; and a machine that is busy. */
 const LEAVES_WITHIN_MS = 25_000
@@ -92,22 +85,6 @@ function poisonFinding(plan: Plan, { counts }: Evidence, letters: Evidence['pois
   const excused = excuses.reduce((sum, excuse) => sum + (counts.get(excuse) ?? 0), 0)
   if (more > excused) broken.push(`${more} dead letters too many`)
   return finding('what can never be handled is a dead letter, and nothing else is', poisonous.length, broken)
-}
-
-function finding(promise: string, checked: number, broken: readonly string[]): Finding {
-  return { promise, checked, broken }
-}
-
-/** What is missing, there twice, or not expected at all. */
-function once(expected: readonly string[], found: readonly string[]): string[] {
-  const times = new Map(expected.map((name) => [name, 0]))
-  const unexpected = found.filter((name) => !times.has(name))
-  for (const name of found) times.set(name, (times.get(name) ?? 0) + 1)
-  const wrong = expected.filter((name) => times.get(name) !== 1)
-  return [
-    ...wrong.map((name) => `${name}: ${times.get(name) === 0 ? 'never' : `${times.get(name)} times`}`),
-    ...unexpected.map((name) => `${name}: not expected`),
-  ]
 }
 
 function ids(messages: readonly Pick<PlannedMessage, 'id'>[]): string[] {

@@ -1,6 +1,6 @@
 /** A run in which something never happened says nothing about it. */
 import { FAULTS } from '../../tools/faulty-sqs.ts'
-import type { Finding } from './checker.ts'
+import type { Finding } from '../common/finding.ts'
 import { CUT_REPLIES, type Plan, type StrikeName } from './plan.ts'
 
 const STRIKES: readonly StrikeName[] = ['SIGKILL', 'SIGTERM', 'SIGSTOP', 'cut connections', 'freeze', 'refuse']

@@ -1,10 +1,14 @@
 /** Runs a plan: the crew at work, the producer sending, things breaking; then calm, until nothing moves any more. */
 import { setMaxListeners } from 'node:events'
-import { Crew } from './crew.ts'
+import { fileURLToPath } from 'node:url'
+import { count } from '../common/counts.ts'
+import { Crew } from '../common/crew.ts'
+import { unless } from '../common/unless.ts'
 import { type Evidence, gather, whatIsLeft } from './evidence.ts'
 import { CUT_REPLIES, type Plan, SEATS, type Strike } from './plan.ts'
 import { Producer } from './producer.ts'
-import { createWorld, unless, type World } from './world.ts'
+import type { Orders } from './program.ts'
+import { createWorld, type World } from './world.ts'
 
 export interface DriveOptions {
   /** Of a database of its own, which need not be migrated. */
@@ -16,6 +20,7 @@ export interface DriveOptions {
   readonly signal?: AbortSignal
 }
 
+const PROGRAM = fileURLToPath(new URL('program.ts', import.meta.url))
 const SETTLE_MS = 120_000
 const LOOK_EVERY_MS = 200
 /** Rows that are told of again are found by then. */
@@ -28,7 +33,7 @@ export async function drive(plan: Plan, options: DriveOptions): Promise<Evidence
   setMaxListeners(0, signal) // One for each that waits for its time.
   const world = await createWorld(plan, url)
   const { queues, poisonUrl, provider, faulty } = world
-  const crew = new Crew((process) => ({
+  const orders = (process: number): Orders => ({
     url: world.url,
     sqs: { ...faulty.config, maxAttempts: plan.sdkAttemptsOf(process) },
     queues,
@@ -38,7 +43,8 @@ export async function drive(plan: Plan, options: DriveOptions): Promise<Evidence
     visibility: plan.visibilityOf(process),
     broken,
     calm: false,
-  }))
+  })
+  const crew = new Crew(Array.from({ length: SEATS }, () => ({ program: PROGRAM, orders })))
   try {
     await crew.ready()
     say(`${SEATS} processes are at work.`)
@@ -87,7 +93,7 @@ async function carryOut(strike: Strike, { world: { database }, crew, counts }: S
       if (!(await crew.strike(strike.seat, strike.what))) return
       break
     case 'SIGSTOP':
-      if (!(await crew.strike(strike.seat, strike.what, strike.forMs))) return
+      if (!(await crew.strike(strike.seat, strike.what, { forMs: strike.forMs }))) return
       break
     case 'cut reply': {
       const { of } = strike
@@ -137,8 +143,4 @@ function countAll(counts: Map<string, number>, { faulty, provider }: World, crew
   count(counts, 'publisher gave up', producer.gaveUp)
   count(counts, 'witness: calls', provider.calls.length)
   count(counts, 'witness: effects', provider.happened())
-}
-
-function count(counts: Map<string, number>, name: string, times = 1): void {
-  counts.set(name, (counts.get(name) ?? 0) + times)
 }

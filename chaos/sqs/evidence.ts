@@ -1,5 +1,5 @@
 /** What can be seen when a run has come to rest: in the database, in the queues, at the witness, of the processes. */
-import type { Crew, End } from './crew.ts'
+import type { Crew, End } from '../common/crew.ts'
 import { WAYS, type Way } from './plan.ts'
 import { OURS, type World } from './world.ts'
 

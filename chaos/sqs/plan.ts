@@ -2,7 +2,8 @@
  * What a run will do, made of its seed alone: which messages are sent when, which of them can never be handled, who is killed,
  * and what breaks. How it all interleaves is up to the machine, so a seed repeats the plan, and usually what it brings to light.
  */
-import { randomFrom, type SeededRandom, shuffled } from '../../tools/seeded-random.ts'
+import { randomFrom, type SeededRandom } from '../../tools/seeded-random.ts'
+import { dealt } from '../common/deck.ts'
 
 /** The ways of handling a message, each with a queue of its own. */
 export const WAYS = ['two phases', 'one update', 'once per message', 'into a queue', 'in order'] as const
@@ -46,13 +47,13 @@ export const CUT_REPLIES = {
 } as const
 export type CutReply = keyof typeof CUT_REPLIES
 
-export type Strike = { readonly atMs: number } & (
+type StrikeCard =
   | { readonly what: 'SIGKILL' | 'SIGTERM'; readonly seat: number }
   | { readonly what: 'SIGSTOP'; readonly seat: number; readonly forMs: number }
   | { readonly what: 'cut reply'; readonly of: CutReply }
   | { readonly what: 'cut connections' }
   | { readonly what: 'freeze' | 'refuse'; readonly forMs: number }
-)
+export type Strike = { readonly atMs: number } & StrikeCard
 export type StrikeName = Strike['what']
 
 export interface Plan {
@@ -104,7 +105,6 @@ function messagesOf(random: SeededRandom, durationMs: number, perWay: number): P
   return messages.sort((one, other) => one.atMs - other.atMs || one.id - other.id)
 }
 
-/** As cards from a deck that is shuffled anew when it is used up: each strike comes as often as any other. */
 function strikesOf(random: SeededRandom, durationMs: number): Strike[] {
   const seat = () => Math.floor(random() * SEATS)
   const deck = [
@@ -116,14 +116,7 @@ function strikesOf(random: SeededRandom, durationMs: number): Strike[] {
     () => ({ what: 'freeze' as const, forMs: 300 + random() * 2_000 }),
     () => ({ what: 'refuse' as const, forMs: 300 + random() * 1_500 }),
   ]
-  const strikes: Strike[] = []
-  const every = Math.min(STRIKE_EVERY_MS, durationMs / (deck.length + 1))
-  let cards: (typeof deck)[number][] = []
-  for (let atMs = every; atMs < durationMs; atMs += every) {
-    if (cards.length === 0) cards = shuffled(deck, random)
-    strikes.push({ atMs, ...cards.pop()!() })
-  }
-  return strikes
+  return dealt<StrikeCard>(deck, random, { durationMs, everyMs: STRIKE_EVERY_MS })
 }
 
 function twice<T>(card: T): [T, T] {

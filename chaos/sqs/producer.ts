@@ -1,8 +1,9 @@
 /** Sends what is planned, when it is planned, through the faults. Each message is sent until SQS has taken it, but the lost ones. */
 import { SendMessageCommand } from '@aws-sdk/client-sqs'
 import { SqsPublisher } from '../../src/sqs/index.ts'
+import { unless } from '../common/unless.ts'
 import { bodyOf, type Plan, type PlannedMessage, WAYS, type Way } from './plan.ts'
-import { unless, type World } from './world.ts'
+import type { World } from './world.ts'
 
 /** How long a message may be ahead of its row. */
 const AHEAD_MS = 3_000

@@ -8,6 +8,7 @@ import { type FaultRule, type FaultySqs, startFaultySqs } from '../../tools/faul
 import { type Provider, startProvider } from '../../tools/provider.ts'
 import { randomFrom } from '../../tools/seeded-random.ts'
 import { type SqsServer, startSqs } from '../../tools/sqs.ts'
+import { unless } from '../common/unless.ts'
 import { type Plan, WAYS, type Way } from './plan.ts'
 import { SCHEMA } from './ways.ts'
 
@@ -123,18 +124,4 @@ async function drain({ client }: SqsServer, QueueUrl: string): Promise<Message[]
     const Entries = Messages.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }))
     await client.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }))
   }
-}
-
-/** After so many milliseconds, or when the signal is aborted. */
-export function unless(signal: AbortSignal, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const timer = setTimeout(done, ms)
-    signal.addEventListener('abort', done)
-    function done() {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-  })
 }

@@ -141,6 +141,32 @@ test('frozen connections can be cut', async (t) => {
   await lost
 })
 
+test('delayed replies arrive in their order, also when the delay is over', async (t) => {
+  const { proxy, pool, ...behind } = await databaseBehindProxy(t)
+  const client = behind.client()
+  await client.connect()
+  proxy.delayReplies(60_000)
+  const delayed = client.query('select 1 as one')
+  assert.equal(await soon(pool, delayed), 'pending')
+  proxy.delayReplies(0)
+  const other = behind.client()
+  await other.connect()
+  // What is delayed stays so, and nothing of its connection overtakes it.
+  const next = client.query('select 2 as two')
+  assert.equal(await soon(pool, next), 'pending')
+  assert.deepEqual((await other.query('select 3 as three')).rows, [{ three: 3 }])
+  proxy.cut()
+  await assert.rejects(delayed, LOST)
+  await assert.rejects(next)
+  proxy.delayReplies(1)
+  const last = behind.client()
+  await last.connect()
+  const long = 'x'.repeat(1_000_000)
+  const { rows } = await last.query('select $1 || $1 as twice', [long])
+  assert.ok(rows[0].twice === long + long)
+  await Promise.all([other.end().catch(() => {}), last.end()])
+})
+
 test('refused, nobody new comes in and whoever is in stays', async (t) => {
   const { proxy, ...behind } = await databaseBehindProxy(t)
   const inside = behind.client()

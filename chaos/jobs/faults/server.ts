@@ -1,0 +1,117 @@
+/** What happens to the server, and what others do in the same database. */
+import type pg from 'pg'
+import { ROLE } from '../world.ts'
+import type { FaultCard } from './deck.ts'
+import type { Scene } from './scene.ts'
+
+const LOCKED = ['job', 'claim', 'archive', 'job_attempt', 'dead_letter', 'idempotency_key'] as const
+const LOOK_EVERY_MS = 100
+
+/** Ends some sessions of the processes, in the middle of whatever they do. */
+export async function terminateBackends({ pick }: FaultCard, { world: { admin } }: Scene): Promise<boolean> {
+  const { rows } = await admin.query(
+    `select count(*) filter (where pg_terminate_backend(pid))::int as ended from (
+       select pid from pg_stat_activity where usename = $1 and hashtext(pid::text) % 4 <= $2
+     ) as chosen`,
+    [ROLE, Math.floor(pick * 4)],
+  )
+  return rows[0].ended > 0
+}
+
+export async function crash(_: FaultCard, { world }: Scene): Promise<boolean> {
+  await world.crash()
+  return true
+}
+
+/** A standby is promoted that lacks the last commits. Then there is a new standby for the next time. */
+export async function failOver({ forMs }: FaultCard, { world }: Scene): Promise<boolean> {
+  const bit = await world.failOver(forMs)
+  await world.makeStandby()
+  return bit
+}
+
+/** An outsider locks a table, as a migration or a VACUUM FULL does. Bites when a session of the processes waits for it. */
+export async function lockTable({ pick, forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
+  const table = LOCKED[Math.floor(pick * LOCKED.length)]!
+  const client = await world.admin.connect()
+  let blocked = 0
+  try {
+    await client.query('begin')
+    await client.query(`lock table leasehold.${table} in access exclusive mode`)
+    const until = Date.now() + forMs
+    while (Date.now() < until) {
+      await wait(Math.min(LOOK_EVERY_MS, until - Date.now()))
+      const { rows } = await client.query(
+        `select count(*)::int from pg_stat_activity where usename = $1 and wait_event_type = 'Lock'`,
+        [ROLE],
+      )
+      blocked = Math.max(blocked, rows[0].count)
+    }
+  } finally {
+    await rolledBack(client)
+  }
+  return blocked > 0
+}
+
+/** As after a failover to a server that may not write yet. Sessions that are open obey, too. */
+export async function readOnly({ forMs }: FaultCard, { world: { admin }, wait }: Scene): Promise<boolean> {
+  await admin.query('alter system set default_transaction_read_only = on')
+  await admin.query('select pg_reload_conf()')
+  try {
+    await wait(forMs)
+  } finally {
+    await admin.query('alter system reset default_transaction_read_only')
+    await admin.query('select pg_reload_conf()')
+  }
+  return true
+}
+
+/** Others hold all connections, and take each that becomes free. Those of the processes are cut, so that they need new ones. */
+export async function exhaustConnections({ forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
+  const hogs: pg.Client[] = []
+  const hoard = async () => {
+    for (let more = 0; more < 200; more++) {
+      const hog = world.client()
+      hog.on('error', () => {})
+      try {
+        await hog.connect()
+      } catch {
+        return true
+      }
+      hogs.push(hog)
+    }
+    return false
+  }
+  try {
+    const isFull = await hoard()
+    world.proxy.cut()
+    for (const until = Date.now() + forMs; Date.now() < until; ) {
+      await hoard()
+      await wait(LOOK_EVERY_MS)
+    }
+    return isFull
+  } finally {
+    await Promise.all(hogs.map((hog) => hog.end().catch(() => {})))
+  }
+}
+
+/** A report that runs for long: nothing that died since can be cleaned up. */
+export async function holdSnapshot({ forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
+  const client = await world.admin.connect()
+  try {
+    await client.query('begin isolation level repeatable read')
+    const { rows } = await client.query('select count(*)::int from leasehold.jobs')
+    await wait(forMs)
+    return rows[0].count > 0
+  } finally {
+    await rolledBack(client)
+  }
+}
+
+async function rolledBack(client: pg.PoolClient): Promise<void> {
+  const lost = await client.query('rollback').then(
+    () => undefined,
+    (error: Error) => error,
+  )
+  client.release(lost)
+}

@@ -1,0 +1,76 @@
+/**
+ * What a run will do, made of its seed and its length alone: which work is enqueued when and by whom, and what breaks. How it
+ * interleaves is up to the machine, so a seed repeats the plan, and usually what it brings to light.
+ */
+import { randomFrom } from '../../tools/seeded-random.ts'
+import { dealt } from '../common/deck.ts'
+import { deckOf, type FaultCard } from './faults/deck.ts'
+import type { Script, Workload } from './workload.ts'
+import { WORKLOADS } from './workloads/all.ts'
+
+export const PRODUCERS = 2
+
+export interface Step {
+  readonly atMs: number
+  readonly w: string
+  readonly workload: string
+  readonly producer: number
+  readonly script: Script
+}
+
+export type PlannedFault = FaultCard & { readonly atMs: number }
+
+export interface Plan {
+  readonly seed: number
+  readonly durationMs: number
+  readonly steps: readonly Step[]
+  readonly faults: readonly PlannedFault[]
+}
+
+export interface PlanOptions {
+  /** Only these faults. */
+  readonly faults?: readonly string[]
+  readonly stepsPerSecond?: number
+}
+
+const STEPS_PER_SECOND = 45
+const FAULT_EVERY_MS = 1_700
+
+export function planOf(seed: number, durationMs: number, options: PlanOptions = {}): Plan {
+  const { faults, stepsPerSecond = STEPS_PER_SECOND } = options
+  const random = randomFrom(`${seed} faults`)
+  const deck = deckOf(random, faults)
+  return {
+    seed,
+    durationMs,
+    steps: stepsOf(seed, durationMs, Math.ceil((durationMs / 1_000) * stepsPerSecond)),
+    faults: dealt(deck, random, { durationMs, everyMs: FAULT_EVERY_MS }),
+  }
+}
+
+function stepsOf(seed: number, durationMs: number, count: number): Step[] {
+  const random = randomFrom(`${seed} steps`)
+  const total = WORKLOADS.reduce((sum, { share }) => sum + share, 0)
+  const steps: Step[] = []
+  for (let turn = 0; turn < count; turn++) {
+    const workload = chosen(random() * total)
+    const { name } = workload
+    const producer = Math.floor(random() * PRODUCERS)
+    steps.push({
+      atMs: Math.round((turn / count) * durationMs),
+      w: `${name}-${turn + 1}`,
+      workload: name,
+      producer,
+      script: workload.plan(random),
+    })
+  }
+  return steps
+}
+
+function chosen(luck: number): Workload {
+  let passed = 0
+  return WORKLOADS.find(({ share }) => {
+    passed += share
+    return luck < passed
+  })!
+}

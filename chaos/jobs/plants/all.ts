@@ -1,0 +1,177 @@
+/** Bugs that can be planted, to see that the checker notices. */
+import { inFunction, type Plant, trigger } from './plant.ts'
+
+const KILLS = ['SIGKILL worker', 'SIGSTOP worker']
+
+export const PLANTS: Readonly<Record<string, Plant>> = {
+  'unfenced-claim': {
+    what: 'a claim also takes jobs that another worker has',
+    breaks: /overlap only while|leases on a job at a time|one outcome/,
+    faults: KILLS,
+    sql: inFunction('leasehold.claim', 'and job.claim_id is null', ''),
+  },
+  'unfenced-complete': {
+    what: 'a completion does not look at the claim',
+    breaks: /told as completed is recorded/,
+    faults: ['SIGSTOP worker', 'freeze', 'lock table for long'],
+    rewrite: [
+      {
+        statement: /^-- job\.complete\n/,
+        from: /job\.id = i\.id and job\.claim_id = i\.claim_id/,
+        to: 'job.id = i.id',
+      },
+    ],
+  },
+  'incomplete-complete': {
+    what: 'a completion is told for jobs that it does not end',
+    breaks: /told as completed is recorded/,
+    faults: KILLS,
+    rewrite: [
+      {
+        statement: /^-- job\.complete\n/,
+        from: /from looked where id is not null/g,
+        to: 'from looked where id is not null and id % 10 > 0',
+      },
+    ],
+  },
+  'lost-archive': {
+    what: 'some completed jobs are not archived',
+    breaks: /acknowledged has ended/,
+    faults: KILLS,
+    sql: trigger('leasehold.archive', 'before insert', 'if new.id % 20 = 0 then return null; end if; return new;'),
+  },
+  'same-generation': {
+    what: 'a claim does not raise the generation',
+    breaks: /generations of a job rise|started once for each claim/,
+    faults: KILLS,
+    sql: inFunction(
+      'leasehold.claim',
+      'greatest(job.lease_generation + 1, generation_floor)',
+      'greatest(job.lease_generation, job.attempts + 1)',
+    ),
+  },
+  'early-sweep': {
+    what: 'the sweep takes claims that have not expired',
+    breaks: /reclaimed only when it has expired|loses a lease/,
+    faults: ['SIGTERM worker'],
+    rewrite: [
+      {
+        statement: /^-- claim\.sweep\n/,
+        from: /where expires_at <= "leasehold"\.clock\(\)/,
+        to: `where expires_at <= "leasehold".clock() + interval '1900 ms'`,
+      },
+    ],
+  },
+  'no-sweep': {
+    what: 'the sweep finds nothing',
+    breaks: /came to its end in time/,
+    faults: KILLS,
+    rewrite: [
+      { statement: /^-- claim\.sweep\n/, from: /where expires_at <= "leasehold"\.clock\(\)/, to: 'where false' },
+    ],
+  },
+  'forgotten-keys': {
+    what: 'idempotency keys are pruned at once',
+    breaks: /a key answers with its one job|a piece of work is one job/,
+    faults: ['cut reply of enqueue', 'SIGKILL producer'],
+    repeated: 'delete from leasehold.idempotency_key',
+  },
+  'committed-rollback': {
+    what: 'what a producer rolls back is committed',
+    breaks: /rolled back or refused never appears/,
+    faults: ['SIGKILL producer'],
+    rewrite: [{ statement: /^rollback$/, from: /rollback/, to: 'commit' }],
+  },
+  'unrecorded-failure': {
+    what: 'some failed attempts are told and not recorded',
+    breaks: /told as retrying is recorded/,
+    faults: KILLS,
+    sql: trigger(
+      'leasehold.job_attempt',
+      'before insert',
+      `if new.outcome = 'failed' and new.job_id % 4 = 0 then return null; end if; return new;`,
+    ),
+  },
+  'forgotten-effects': {
+    what: 'once() forgets what it has done',
+    breaks: /outside the database happens at most once|in a transaction happens at most once/,
+    faults: ['SIGKILL worker'],
+    repeated: 'delete from leasehold.effect where finished_at is not null',
+  },
+  'double-redrive': {
+    what: 'a redrive makes two jobs of a dead letter',
+    breaks: /a piece of work is one job/,
+    faults: ['redrive'],
+    sql: trigger(
+      'leasehold.dead_letter',
+      'after delete',
+      `insert into leasehold.job (available_at, created_at, max_attempts, partition_bucket, queue, kind, payload)
+       values (now(), now(), old.max_attempts, 0, old.queue, old.kind, old.payload); return null;`,
+    ),
+  },
+  'lost-release': {
+    what: 'a job that is released with its attempt is gone',
+    breaks: /acknowledged has ended/,
+    faults: ['rolling restart'],
+    sql: trigger(
+      'leasehold.job',
+      'after update',
+      `if old.claim_id is not null and new.claim_id is null and new.attempts < old.attempts then
+         delete from leasehold.job where id = new.id;
+       end if; return null;`,
+    ),
+  },
+  'silent-burial': {
+    what: 'jobs are buried, and nobody is told',
+    breaks: /every dead letter was told of/,
+    faults: ['SIGKILL worker'],
+    repeated: `select leasehold.finish('dead_letter', array_agg(id), null, array_agg('fatal'::text)) from (
+      select id from leasehold.job where claim_id is null and kind = 'plain' and max_attempts > 0 limit 1 for update skip locked
+    ) as chosen having count(*) > 0`,
+  },
+  'double-business-row': {
+    what: 'the business row of complete(tx) is written twice',
+    breaks: /complete\(tx\) is there exactly/,
+    faults: ['SIGKILL worker'],
+    sql: trigger(
+      'chaos.done',
+      'after insert',
+      `if pg_trigger_depth() = 1 and new.job % 10 = 0 then insert into chaos.done values (new.w, new.job, new.generation); end if;
+       return null;`,
+    ),
+  },
+  'ignored-pause': {
+    what: 'a claim does not look at pauses',
+    breaks: /paused queue or kind is claimed/,
+    faults: ['pause'],
+    sql: inFunction('leasehold.claim', 'paused.paused_at is not null', 'false'),
+  },
+  'changed-input': {
+    what: 'a large input loses its last byte',
+    breaks: /large input arrives/,
+    faults: ['SIGKILL worker'],
+    sql: trigger(
+      'leasehold.job',
+      'before insert',
+      `if new.kind = 'large' then
+         new.payload := jsonb_set(new.payload, '{text}', to_jsonb(left(new.payload ->> 'text', -1)));
+       end if; return new;`,
+    ),
+  },
+  'leaked-connections': {
+    what: 'a worker opens connections and never closes them',
+    breaks: /connections are back/,
+    faults: ['cut connections'],
+    leaks: 'connections',
+  },
+  'leaked-memory': {
+    what: 'a worker keeps what it should drop',
+    breaks: /memory is back/,
+    faults: ['SIGKILL producer'],
+    leaks: 'memory',
+  },
+}
+
+export function isPlant(name: string): boolean {
+  return Object.hasOwn(PLANTS, name)
+}

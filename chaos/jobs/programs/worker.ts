@@ -1,0 +1,42 @@
+// A worker process: the library's worker with the handlers of all workloads. It ends on SIGTERM.
+import { handle, type WorkerEvents } from '../../../src/index.ts'
+import { begin, KINDS, leasehold, nameOf, orders, pool, print, runHandler, witness } from './process.ts'
+
+const OUTCOMES: readonly (keyof WorkerEvents)[] = [
+  'completed',
+  'retrying',
+  'dead_letter',
+  'snoozed',
+  'cancelled',
+  'released',
+  'refused',
+  'unknown',
+]
+
+const handlers = [...KINDS.values()].map((kind) => handle(kind, (job) => runHandler(job)))
+const worker = leasehold.worker(handlers, {
+  label: orders.name,
+  lease: orders.leaseMs,
+  sweep: orders.sweepMs,
+  poll: '500ms',
+  grace: '800ms',
+  concurrency: 8,
+  prefetch: 16,
+})
+for (const name of OUTCOMES) {
+  worker.on(name, (event?: object) => {
+    const { jobId, generation, attempt, reason, tried } = (event ?? {}) as Record<string, unknown>
+    witness.write('told', { outcome: name, job: jobId, gen: generation, attempt, reason, tried })
+  })
+}
+worker.on('recovered', (event) => witness.write('recovered', event))
+worker.on('problem', ({ doing, error }) => witness.write('problem', { doing, error: nameOf(error) }))
+worker.on('stopping', () => witness.write('stopping'))
+
+begin()
+const running = worker.run()
+print('ready')
+await running
+witness.write('left')
+await leasehold.close()
+await pool.end()

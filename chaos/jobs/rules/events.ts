@@ -1,0 +1,132 @@
+/** What must hold between events and rows: an outcome that was told is recorded, and a dead letter was told. */
+import { type Finding, finding } from '../../common/finding.ts'
+import type { JobRow } from '../evidence.ts'
+import { claimKey, groupedBy, type History, touches } from '../history.ts'
+import type { Line } from '../witness.ts'
+import { workloadOf } from '../workloads/all.ts'
+import { toldOf } from './work.ts'
+
+/** What an attempt may be recorded as, by what was told of it. */
+const RECORDED_AS: Readonly<Record<string, string>> = {
+  completed: 'completed',
+  retrying: 'failed',
+  dead_letter: 'failed',
+  snoozed: 'snoozed',
+}
+/** The last words of a process that was killed are lost; and so are those of a sweep that it was at. */
+const LAST_WORDS_MS = 2_000
+
+export function eventRules(history: History): Finding[] {
+  const told = history.lines.filter(({ e }) => e === 'told')
+  const of = (...outcomes: string[]) => told.filter(({ outcome }) => outcomes.includes(outcome as string))
+  return [
+    ...['completed', 'retrying', 'snoozed', 'dead_letter'].map((outcome) =>
+      finding(`what was told as ${outcome} is recorded`, of(outcome).length, disagreeing(history, of(outcome))),
+    ),
+    finding(
+      'what was told as cancelled is cancelled',
+      of('cancelled').length,
+      of('cancelled')
+        .filter((line) => !isExempt(history, line) && history.rowOf.get(line.job!)?.status !== 'cancelled')
+        .map((line) => toldOf(history, line.job!, line.gen, 'cancelled was told')),
+    ),
+    finding(
+      'what was told as released or refused has no other outcome',
+      of('released', 'refused').length,
+      of('released', 'refused').flatMap((line) => otherOutcome(history, line)),
+    ),
+    announced(history, of('dead_letter')),
+  ]
+}
+
+/** From its claim to what was told: the commit was in between, and it is lost if that touches a lost tail. */
+function isExempt(history: History, { job, gen, at, p }: Line): boolean {
+  const run = history.runs.find((each) => each.job === job && each.gen === gen && each.process === p)
+  return touches(history.tails, run?.startedAt ?? at, at)
+}
+
+function disagreeing(history: History, lines: readonly Line[]): string[] {
+  const { tails, attempts, rowOf } = history
+  const runs = new Map(history.runs.map((run) => [`${run.process} ${claimKey(run.job, run.gen)}`, run]))
+  return lines.flatMap((line) => {
+    const { job, gen, at, p } = line as Line & { readonly job: string; readonly gen: number }
+    const run = runs.get(`${p} ${claimKey(job, gen)}`)
+    // The commit was after the handler's end, or in its transaction.
+    if (touches(tails, run?.startedAt ?? at, at)) return []
+    const outcome = line.outcome as string
+    const recorded = attempts.get(claimKey(job, gen))?.map((attempt) => attempt.outcome) ?? []
+    if (recorded.includes(RECORDED_AS[outcome]!)) return outcome === 'dead_letter' ? notDead(history, line) : []
+    const w = history.workOf(job, gen)
+    const forgets = w !== undefined && workloadOf(history.works.get(w)!.workload).forgets
+    if (outcome === 'completed' && forgets && rowOf.get(job) === undefined) return []
+    return [toldOf(history, job, gen, `${outcome} was told, ${recorded.join() || 'nothing'} is recorded under ${gen}`)]
+  })
+}
+
+/** A dead letter stays one until it is redriven. */
+function notDead({ rowOf, rows }: History, { job, gen }: Line): string[] {
+  const row = rowOf.get(job!)
+  if (row?.status === 'dead_letter') return []
+  const isRedriven = rows.actions.some(({ action, job: of }) => action === 'redrive' && of === job)
+  return isRedriven ? [] : [`job ${job}: a dead letter under ${gen} was told, it is ${row?.status ?? 'gone'}`]
+}
+
+function otherOutcome(history: History, line: Line): string[] {
+  const { job, gen, outcome, tried, byHand } = line
+  const recorded = history.attempts.get(claimKey(job!, gen!))?.map((attempt) => attempt.outcome) ?? []
+  // A refused outcome is not the one on record; the sweep's is, or a later one's.
+  const wrong = outcome === 'released' ? ['completed', 'failed', 'snoozed', 'crashed'] : refusable(tried as string)
+  const found = recorded.filter((each) => wrong.includes(each))
+  if (found.length === 0 || byHand || isExempt(history, line)) return []
+  return [toldOf(history, job!, gen, `${outcome} was told, ${found.join()} is recorded under ${gen}`)]
+}
+
+function refusable(tried: string): string[] {
+  if (tried === 'complete') return ['completed']
+  return tried === 'snooze' ? ['snoozed'] : tried === 'fail' || tried === 'bury' ? ['failed'] : []
+}
+
+/** Every dead letter was told of by some process. */
+function announced(history: History, told: readonly Line[]): Finding {
+  const byJob = groupedBy(told, ({ job }) => job!)
+  const sweeps = history.lines.filter(({ e }) => e === 'recovered' || e === 'expired')
+  const bySweep = new Set(sweeps.flatMap((line) => idsIn(line)))
+  const dead = history.rows.jobs.filter(({ status }) => status === 'dead_letter')
+  const meant = dead.filter(({ reason }) => announcesSweeps(history) || !isBySweep(reason))
+  return finding(
+    'every dead letter was told of',
+    meant.length,
+    meant
+      .filter((row) => !byJob.has(row.id) && !bySweep.has(row.id) && !wasSilenced(history, row))
+      .map((row) => toldOf(history, row.id, row.generation, `a dead letter (${row.reason}) of which nobody was told`)),
+  )
+}
+
+function isBySweep(reason: string | null): boolean {
+  return reason === 'lease_expired' || reason === 'expired'
+}
+
+/**
+ * Whether sweep and expiry name the jobs that they bury. Until the library does, only their number is told: then the rule is
+ * about the others alone.
+ */
+export function announcesSweeps({ lines }: Pick<History, 'lines'>): boolean {
+  return lines.some(({ e, jobs }) => e === 'recovered' && Array.isArray(jobs))
+}
+
+function idsIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(idsIn)
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) =>
+    ['jobId', 'id'].includes(key) && typeof inner === 'string' ? [inner] : idsIn(inner),
+  )
+}
+
+/** The process that buried it was killed before it could tell, or stood in a lost tail. */
+function wasSilenced(history: History, { claimedBy, reason, endedAt }: JobRow): boolean {
+  const at = endedAt ?? 0
+  if (touches(history.tails, at - LAST_WORDS_MS, at + LAST_WORDS_MS)) return true
+  const process = history.processOf(claimedBy)
+  const suspects = isBySweep(reason) ? [...history.processes.values()] : process === undefined ? [] : [process]
+  return suspects.some(({ isKilled, endedAt: diedAt }) => isKilled && Math.abs(diedAt - at) <= LAST_WORDS_MS)
+}
