@@ -24,7 +24,7 @@ import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
 import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
-import { type Declaration, storeConfiguration } from './queue/configuration.ts'
+import { type Declaration, kindsOf, storeConfiguration } from './queue/configuration.ts'
 import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
 import { type Maintained, maintain } from './queue/housekeeping.ts'
 import type { JobId } from './queue/job.ts'
@@ -37,6 +37,7 @@ import {
   redrive,
 } from './queue/operator.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './queue/pause.ts'
+import { warnOfStranded } from './worker/compare-configuration.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
 import { type ClaimOptions, type ManualJob, ManualWorker } from './worker/manual.ts'
@@ -71,10 +72,13 @@ export class Leasehold {
 
   /**
    * Stores kinds and queues, and this Leasehold's `retention`, for every process and for SQL. Call it after migrate() or in a
-   * deploy step, never in a worker that starts. What it does not name stays, and so do pauses. Safe to repeat.
+   * deploy step, never in a worker that starts. What it does not name stays, and so do pauses. Safe to repeat. Logs a warning
+   * for pending jobs in a queue that their kind has left.
    */
-  configure(declarations: readonly Declaration[]): Promise<void> {
-    return storeConfiguration(this.#connection.lane, declarations, this.#connection.retention)
+  async configure(declarations: readonly Declaration[]): Promise<void> {
+    const { lane, retention, log } = this.#connection
+    await storeConfiguration(lane, declarations, retention)
+    await warnOfStranded(lane, kindsOf(declarations), log)
   }
 
   /** Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent. */

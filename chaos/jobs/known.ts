@@ -8,7 +8,7 @@
  * claim at the new primary. The job there stays processing under a claim that the ledger no longer has, so no sweep finds it.
  * The harness puts the claim back.
  */
-export const CLOSES_CLAIM_OF_LOST_COMPLETION = true
+export const CLOSES_CLAIM_OF_LOST_COMPLETION = false
 
 /** Each such claim again, expired: the next sweep takes its jobs. */
 export const PUT_CLAIMS_BACK = `

@@ -13,9 +13,12 @@ where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2 and not swep
 returning id`
 
 // Claims whose every job has its outcome. The sweep would remove them when their leases expire; this keeps the ledger
-// short, and shows the sweep which job was the only one of its worker.
+// short, and shows the sweep which job was the only one of its worker. A failover may have lost an outcome that this worker was
+// told of: then the job is still held under the claim, which stays for the sweep to find.
 export const CLOSE = `-- claim.close
-delete from leasehold.claim where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2`
+delete from leasehold.claim c
+where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2
+  and (select true from leasehold.job j where j.id = any (c.job_ids) and j.claim_id = c.id limit 1) is null`
 
 // Whether suspects wait: a look, so that a worker stops claiming other jobs only when it has to.   $1 queues  $2 kinds
 export const SUSPECTS_WAIT = `-- job.suspects_wait

@@ -55,3 +55,33 @@ select name, queue, priority, max_attempts, extract(epoch from keep) * 1000 as k
   extract(epoch from keep_key) * 1000 as keep_key_ms
 from leasehold.kind where name = any ((select $1::text[])::text[])
 order by name`
+
+// Pending jobs of these kinds in other queues than theirs: nobody claims them there once the kind has moved. A walk from queue to
+// queue by the claim's index, which reads one entry for each, and a look at the first jobs in each; so a few may be missed.
+//   $1 kinds  $2 their queues  $3 queues at most  $4 jobs of each at most
+export const FIND_STRANDED = `-- job.stranded
+with recursive found (queue) as (
+  select (select j.queue from leasehold.job j where not j.blocked and j.crashes = 0 order by j.queue limit 1)
+  union all
+  select (
+    select j.queue from leasehold.job j where not j.blocked and j.crashes = 0 and j.queue > found.queue
+    order by j.queue limit 1
+  )
+  from found where found.queue is not null
+), visited as materialized (
+  select queue from found where queue is not null limit $3
+)
+select visited.queue, ahead.kind, count(*) as jobs
+from visited
+cross join lateral (
+  select j.kind from leasehold.job j
+  where j.queue = visited.queue and not j.blocked and j.crashes = 0 and j.claim_id is null
+  order by j.priority, j.available_at, j.id
+  limit $4
+) ahead
+where exists (
+  select from unnest((select $1::text[]), (select $2::text[])) as i (kind, queue)
+  where i.kind = ahead.kind and i.queue <> visited.queue
+)
+group by visited.queue, ahead.kind
+order by ahead.kind, visited.queue`

@@ -5,7 +5,7 @@ import type { Kind } from '../core/kind.ts'
 import type { Queue } from '../core/queue.ts'
 import { RETAINED, type RetentionMs } from '../core/retention.ts'
 import type { Lane } from '../db/lane.ts'
-import { READ_KINDS, READ_SETTINGS, STORE_CONFIGURATION } from './configuration.sql.ts'
+import { FIND_STRANDED, READ_KINDS, READ_SETTINGS, STORE_CONFIGURATION } from './configuration.sql.ts'
 import { numericArray } from './parameters.ts'
 
 export type Declaration = Kind | Queue
@@ -91,6 +91,27 @@ export async function configurationDifferences(
     difference(`retention.${name} is configured as`, applied[name], retention[name] ?? applied[name], durationText),
   )
   return [...ofKinds, ...ofRetention]
+}
+
+/** How far the look for stranded jobs goes: it is a hint, and a start must not wait for it. */
+const QUEUES_LOOKED_AT = 1_000
+const JOBS_LOOKED_AT = 100
+
+/** A line for the log per kind and queue in which jobs of the kind wait although it is declared with another queue. */
+export async function strandedJobs(lane: Lane, kinds: readonly Kind[]): Promise<string[]> {
+  const queueOf = new Map(kinds.map(({ name, queue }) => [name, queue]))
+  const values = [[...queueOf.keys()], [...queueOf.values()], QUEUES_LOOKED_AT, JOBS_LOOKED_AT]
+  const rows = await lane.run<'queue' | 'kind' | 'jobs'>(FIND_STRANDED, values)
+  return rows.map(
+    ({ queue, kind, jobs }) =>
+      `${jobs}${Number(jobs) === JOBS_LOOKED_AT ? ' or more' : ''} pending jobs of kind ${kind} are in queue ${queue}, but the ` +
+      `kind is declared with queue ${queueOf.get(kind!)}; run a worker whose kind has queue ${queue} until they are done`,
+  )
+}
+
+/** The kinds among what is declared. */
+export function kindsOf(declarations: readonly Declaration[]): Kind[] {
+  return declarations.filter(isKind)
 }
 
 type KindColumn = 'name' | 'queue' | 'priority' | 'max_attempts' | 'keep_ms' | 'keep_key_ms'

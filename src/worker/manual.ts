@@ -33,6 +33,7 @@ import {
   settle,
   wasRecorded,
 } from '../queue/outcome.ts'
+import { ManualDuties } from './manual-duties.ts'
 import { Registration } from './registration.ts'
 
 const BUSY_AGAIN_MS = 20
@@ -190,16 +191,19 @@ export class ManualJob<Output = unknown> {
  * One for all calls, and not a fresh one each: the registry has a row per process, and the sweep blames a job for a crash only
  * if its worker certainly held nothing else (decisions/0007). Of two jobs that a process had claimed by two calls when it died,
  * neither is blamed at first, since either may have killed it; with a worker per call both were. The other side of it: claims
- * by hand stay in the ledger until their lease has expired, so a job that was alone is not certainly alone if its process has
- * finished others within the last lease. It is then blamed at its third crash, as it is in a worker.
+ * by hand stay in the ledger until the sweep finds their lease expired, so a job that was alone is not certainly alone if its
+ * process has finished others within the last lease. It is then blamed at its third crash, as it is in a worker.
  */
 export class ManualWorker {
   readonly #lane: Lane
   readonly #worker: Worker = { id: randomUUID(), label: `${hostname()}:${process.pid}`.slice(-200) }
   readonly #registration: Registration
+  readonly #duties: ManualDuties
 
-  constructor({ lane, pool, schema, prepare }: Connection) {
+  constructor(connection: Connection) {
+    const { lane, pool, schema, prepare } = connection
     this.#lane = lane
+    this.#duties = new ManualDuties(connection)
     const goodbye = new Lane(new PooledStatements(pool, GOODBYE_MS), { schema, prepare })
     this.#registration = new Registration(lane, this.#worker, goodbye)
   }
@@ -210,8 +214,10 @@ export class ManualWorker {
     const limit = checkInteger('claim.limit', options.limit ?? 1, 1, 1_000)
     const leaseMs = durationMs('claim.lease', options.lease ?? '30s', 1)
     await this.#registration.renew(kinds)
+    const claimed = await this.#claim(kinds, limit, leaseMs)
+    this.#duties.afterClaim(kinds, claimed.length === 0)
     const jobs: ManualJob[] = []
-    for (const job of await this.#claim(kinds, limit, leaseMs)) {
+    for (const job of claimed) {
       const kind = kinds.findLast(({ name }) => name === job.kind)!
       const stored: unknown = JSON.parse(job.payload)
       try {
@@ -226,6 +232,7 @@ export class ManualWorker {
 
   /** Notes in the registry that there will be no more claims. If that fails, it shows when the last one was. */
   async stop(): Promise<void> {
+    await this.#duties.stop(GOODBYE_MS)
     await this.#registration.stopped().catch(() => {})
   }
 
@@ -236,8 +243,12 @@ export class ManualWorker {
     const names = [...new Set(kinds.map(({ name }) => name))]
     const request = { claimId, worker, kinds: names, limit, leaseMs }
     try {
-      const some = await claim(lane, request, everySpot(queues))
-      return some.length > 0 ? some : await claimSuspects(lane, request, queues)
+      const ordinary = () => claim(lane, request, everySpot(queues))
+      const suspects = () => claimSuspects(lane, request, queues)
+      // Suspects come last, but not never: now and then they come first.
+      const [first, second] = this.#duties.suspectsWait() ? [suspects, ordinary] : [ordinary, suspects]
+      const some = await first()
+      return some.length > 0 ? some : await second()
     } catch (error) {
       // Whatever it took is not ours to run. If this is lost, too, the sweep finds it.
       await releaseClaim(lane, worker, claimId).catch(() => {})

@@ -99,7 +99,8 @@ for (const scene of await Promise.all(FAILOVERS.map(failedOver))) {
     assert.equal(rightful?.id, refunded)
     await refused('while it is held')
 
-    t.mock.method(db.pool, 'query', () => Promise.reject(new Error('connection lost')), { times: 1 })
+    const lost = (callback: (error: Error) => void) => callback(new Error('connection lost'))
+    t.mock.method(db.pool, 'connect', lost as typeof db.pool.connect, { times: 1 })
     assert.notEqual(await codeOf(() => job.complete('late')), 'LEASE_LOST', 'nothing was answered')
     assert.equal(await codeOf(() => job.complete('late')), 'LEASE_LOST', 'it asks what was recorded')
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../../src/queue/claim.ts'
+import { claim, claimSuspects, closeClaims, newClaimId, releaseClaim, renew } from '../../src/queue/claim.ts'
 import { sweep } from '../../src/queue/housekeeping.ts'
 import { type ClaimedJob, leaseOf } from '../../src/queue/job.ts'
 import { everySpot } from '../../src/queue/marks.ts'
@@ -274,5 +274,20 @@ test('a claim that cannot be swept is reported, and does not keep the sweep from
   assert.deepEqual(
     (await sweep(lane)).jobs.map(({ jobId, outcome }) => [jobId, outcome]),
     [[stuck, 'dead_letter']],
+  )
+})
+
+test('a claim that is closed although the outcome of a job was lost is left to the sweep', async (t) => {
+  const { db, lane } = await setUp(t)
+  await enqueueMany(lane, 2)
+  const own = request()
+  const [done, lost] = await claim(lane, own, everySpot(['mail']))
+  await complete(lane, own.worker, [done!])
+  // The worker was told that this one is completed, too, and a failover has undone it.
+  await closeClaims(lane, own.worker, [own.claimId])
+  await db.clock.advance('31 s')
+  assert.deepEqual(
+    (await sweep(lane)).jobs.map(({ jobId }) => jobId),
+    [lost!.jobId],
   )
 })

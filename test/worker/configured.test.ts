@@ -52,3 +52,32 @@ test('a worker that cannot read the configuration starts all the same', async (t
   await next(worker(handlers), 'completed')
   assert.ok(log.some(({ message }) => message === 'the stored configuration could not be compared with this process'))
 })
+
+test('jobs in a queue that their kind has left are reported by configure() and by a worker that starts', async (t) => {
+  const setting = await scene(t)
+  const { lh, db } = setting
+  const moved = (queue: string) => kind<number>('send_receipt', { queue })
+  await lh.enqueueMany(moved('mail'), [{ input: 1 }, { input: 2 }])
+  await lh.enqueueMany(
+    moved('bulk'),
+    Array.from({ length: 150 }, (_, input) => ({ input })),
+  )
+  await lh.enqueue(kind<number>('other', { queue: 'mail' }), 1)
+  await lh.enqueue(moved('urgent'), 1)
+  const line = (jobs: string, queue: string) =>
+    `${jobs} pending jobs of kind send_receipt are in queue ${queue}, but the kind is declared with queue urgent; ` +
+    `run a worker whose kind has queue ${queue} until they are done`
+  const expected = [line('100 or more', 'bulk'), line('2', 'mail')]
+  await lh.configure([moved('urgent')])
+  assert.deepEqual(warnings(setting), expected)
+  await lh.drain([handle(moved('urgent'), () => {})])
+  assert.deepEqual(warnings(setting), [...expected, ...expected])
+
+  setting.log.length = 0
+  await db.pool.query("delete from leasehold.job where queue = 'bulk'")
+  // What is claimed is not stranded: a worker has it.
+  await lh.claim(moved('mail'), { limit: 2 })
+  await lh.drain([handle(moved('urgent'), () => {})])
+  await lh.configure([])
+  assert.deepEqual(warnings(setting), [])
+})

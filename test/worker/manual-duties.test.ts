@@ -1,0 +1,75 @@
+// Processes that only claim by hand keep house, too: nobody else is there to do it.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { kind, LeaseLostError } from '../../src/index.ts'
+import { movableClock } from '../support/movable-clock.ts'
+import { until } from '../support/until.ts'
+import { count, scene, shown, statements, untilStatus } from '../support/worker.ts'
+
+const mail = kind<number>('mail')
+
+test('a claim by hand reclaims the jobs of a process that died, ahead of others that wait', async (t) => {
+  const clock = movableClock(t)
+  const { lh, db, leasehold } = await scene(t)
+  await lh.enqueueMany(
+    mail,
+    Array.from({ length: 2_000 }, (_, input) => ({ input })),
+  )
+  const [lost] = await lh.claim(mail)
+  await db.clock.advance('31 s')
+  const other = leasehold()
+  await other.claim(mail)
+  clock.pass(6_000)
+  const again = await until('it is reclaimed', async () => {
+    const [job] = await other.claim(mail)
+    return job?.id === lost!.id && job
+  })
+  assert.equal(again.generation, 2)
+  assert.ok((await count(db, 'from leasehold.job where claim_id is null')) > 0, 'it came before the last of the others')
+  await assert.rejects(lost!.complete(), LeaseLostError)
+  await again.complete()
+})
+
+test('claims by hand expire what was not started in time, and close the ledger', async (t) => {
+  const clock = movableClock(t)
+  const { lh, db } = await scene(t)
+  const expiresAt = new Date(Date.now() + 3_600_000)
+  const late = await lh.enqueue(kind<number>('never'), 1, { expiresAt })
+  await lh.enqueue(mail, 1)
+  const [job] = await lh.claim(mail)
+  await job!.complete()
+  await db.clock.advance('2 h')
+  clock.pass(6_000)
+  await lh.claim(mail)
+  await untilStatus(db, late.jobId, 'dead_letter')
+  assert.equal((await shown(db, late.jobId)).reason, 'expired')
+  await until('the ledger is empty', async () => (await count(db, 'from leasehold.claim')) === 0)
+})
+
+test('a process that finds nothing keeps house at once: it may be short-lived', async (t) => {
+  const { lh, db, leasehold } = await scene(t)
+  await lh.enqueue(mail, 1)
+  const [lost] = await lh.claim(mail)
+  await db.clock.advance('31 s')
+  assert.deepEqual(await leasehold().claim(mail), [])
+  await untilStatus(db, lost!.id, 'pending')
+})
+
+test('however many claims there are, duties are asked for once in five seconds', async (t) => {
+  const clock = movableClock(t, { stands: true })
+  const { lh } = await scene(t)
+  const names = statements(t)
+  const asked = () => names.filter((name) => name === 'duty.take').length
+  await lh.claim(mail)
+  await until('the first turn begins', () => asked() === 1)
+  for (let claim = 0; claim < 20; claim++) await lh.claim(mail)
+  assert.equal(asked(), 1)
+  // As soon as the first turn is over, the next one begins; that the clock says so is not enough.
+  clock.pass(6_000)
+  await until('the next turn begins', async () => {
+    await lh.claim(mail)
+    return asked() === 2
+  })
+  for (let claim = 0; claim < 20; claim++) await lh.claim(mail)
+  assert.equal(asked(), 2)
+})
