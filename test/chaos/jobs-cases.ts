@@ -118,9 +118,13 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
     (d) => d.drop('told', ofJob('4', 'dead_letter')),
     /^every dead letter was told of: job 4/,
   ],
-  'a dead letter of the sweep is told to nobody, though sweeps tell': [
-    (d) => d.say('worker-1.1', 5_000, 'recovered', { jobs: [{ jobId: '2' }] }),
+  'a dead letter of the sweep is told to nobody': [
+    (d) => d.drop('buried', ({ job }) => job === '17'),
     /^every dead letter was told of: job 17/,
+  ],
+  'a job is told as buried, and completes': [
+    (d) => d.say('worker-1.1', 30_000, 'buried', { job: '2', gen: 0, reason: 'expired' }),
+    /^what was told as buried is a dead letter.*job 2/,
   ],
   'a cancelled job goes on': [
     (d) => Object.assign(d.job('steering-13'), { status: 'completed' }),

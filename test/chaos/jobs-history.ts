@@ -199,6 +199,7 @@ export function asItShouldBe(): Draft {
   draft.attempts.pop() // The job is not kept, and neither is this.
   draft.work('expiring-17', '17', 29_000)
   draft.row('expiring-17', '17', 'dead_letter', 0, { reason: 'expired', claimedBy: null, endedAt: 31_000 })
+  draft.say('worker-1.1', 31_010, 'buried', { job: '17', gen: 0, reason: 'expired' })
 
   // Acknowledged, completed and lost.
   draft.say('harness', 42_000, 'tail', { from: 40_000, to: 42_000 })

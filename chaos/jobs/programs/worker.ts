@@ -26,7 +26,9 @@ const worker = leasehold.worker(handlers, {
 for (const name of OUTCOMES) {
   worker.on(name, (event?: object) => {
     const { jobId, generation, attempt, reason, tried } = (event ?? {}) as Record<string, unknown>
-    witness.write('told', { outcome: name, job: jobId, gen: generation, attempt, reason, tried })
+    // By a sweep, perhaps of another process, or by its expiry: it is no outcome of a claim of this process.
+    const isBuried = name === 'dead_letter' && (reason === 'lease_expired' || reason === 'expired')
+    witness.write(isBuried ? 'buried' : 'told', { outcome: name, job: jobId, gen: generation, attempt, reason, tried })
   })
 }
 worker.on('recovered', (event) => witness.write('recovered', event))

@@ -36,6 +36,13 @@ export function eventRules(history: History): Finding[] {
       of('released', 'refused').flatMap((line) => otherOutcome(history, line)),
     ),
     announced(history, of('dead_letter')),
+    finding(
+      'what was told as buried is a dead letter, unless it was redriven',
+      buried(history).length,
+      buried(history)
+        .filter(({ at }) => !touches(history.tails, at - LAST_WORDS_MS, at))
+        .flatMap((line) => notDead(history, line)),
+    ),
   ]
 }
 
@@ -86,17 +93,20 @@ function refusable(tried: string): string[] {
   return tried === 'snooze' ? ['snoozed'] : tried === 'fail' || tried === 'bury' ? ['failed'] : []
 }
 
+/** By sweep or expiry. */
+function buried({ lines }: History): Line[] {
+  return lines.filter(({ e }) => e === 'buried')
+}
+
 /** Every dead letter was told of by some process. */
 function announced(history: History, told: readonly Line[]): Finding {
   const byJob = groupedBy(told, ({ job }) => job!)
-  const sweeps = history.lines.filter(({ e }) => e === 'recovered' || e === 'expired')
-  const bySweep = new Set(sweeps.flatMap((line) => idsIn(line)))
+  const bySweep = new Set(buried(history).map(({ job }) => job!))
   const dead = history.rows.jobs.filter(({ status }) => status === 'dead_letter')
-  const meant = dead.filter(({ reason }) => announcesSweeps(history) || !isBySweep(reason))
   return finding(
     'every dead letter was told of',
-    meant.length,
-    meant
+    dead.length,
+    dead
       .filter((row) => !byJob.has(row.id) && !bySweep.has(row.id) && !wasSilenced(history, row))
       .map((row) => toldOf(history, row.id, row.generation, `a dead letter (${row.reason}) of which nobody was told`)),
   )
@@ -104,22 +114,6 @@ function announced(history: History, told: readonly Line[]): Finding {
 
 function isBySweep(reason: string | null): boolean {
   return reason === 'lease_expired' || reason === 'expired'
-}
-
-/**
- * Whether sweep and expiry name the jobs that they bury. Until the library does, only their number is told: then the rule is
- * about the others alone.
- */
-export function announcesSweeps({ lines }: Pick<History, 'lines'>): boolean {
-  return lines.some(({ e, jobs }) => e === 'recovered' && Array.isArray(jobs))
-}
-
-function idsIn(value: unknown): string[] {
-  if (Array.isArray(value)) return value.flatMap(idsIn)
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([key, inner]) =>
-    ['jobId', 'id'].includes(key) && typeof inner === 'string' ? [inner] : idsIn(inner),
-  )
 }
 
 /** The process that buried it was killed before it could tell, or stood in a lost tail. */
