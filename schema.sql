@@ -273,6 +273,8 @@ CREATE INDEX processed_message_to_forget ON leasehold.processed_message USING bt
 
 CREATE INDEX queue_paused ON leasehold.queue USING btree (name) WHERE (paused_at IS NOT NULL);
 
+CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
+
 CREATE OR REPLACE FUNCTION leasehold.bucket(partition_key text)
  RETURNS smallint
  LANGUAGE plpgsql
@@ -723,7 +725,7 @@ AS $function$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'cancel', 'pause'] loop
+  foreach topic in array array['wake', 'help', 'cancel', 'pause'] loop
     execute format('listen %I', replace('"leasehold".', '"', '') || topic);
   end loop;
 end

@@ -9,6 +9,8 @@ const SETTINGS = {
   fsync: 'on',
   synchronous_commit: 'on',
   shared_buffers: '512MB',
+  // A fleet of idle workers has more sessions than the default allows.
+  max_connections: '300',
   // Checkpoints come when the benchmark asks for one. Log segments are reused rather than made anew in a backend's time.
   max_wal_size: '8GB',
   min_wal_size: '2GB',

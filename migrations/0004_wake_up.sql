@@ -41,6 +41,9 @@ begin
 end
 $$;
 
+-- How many workers may hear it. A sighting changes no column of this index, so it stays a heap-only update.
+create index worker_running on leasehold.worker (id) where stopped_at is null;
+
 -- LISTEN takes no parameter, and the channels bear the schema's name.
 create function leasehold.listen() returns void
   language plpgsql volatile
@@ -49,7 +52,7 @@ as $$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'cancel', 'pause'] loop
+  foreach topic in array array['wake', 'help', 'cancel', 'pause'] loop
     execute format('listen %I', replace('leasehold.', '"', '') || topic);
   end loop;
 end

@@ -36,7 +36,7 @@ where i.queue <> all (array(select name from leasehold.queue where paused_at is 
 limit 1`
 
 // Releases a whole claim whose reply was lost, without knowing what is in it. The jobs never started: attempt and place in
-// the line are kept. A job whose cancellation was requested is cancelled.
+// the line are kept. A job whose cancellation was requested is cancelled. A worker is woken, as by an enqueue.
 //   $1 claim id  $2 worker id
 export const RELEASE_CLAIM = `-- claim.release
 with mine as materialized (
@@ -46,7 +46,7 @@ with mine as materialized (
   from mine
   cross join lateral (select distinct unnest(mine.job_ids)) as held (job_id)
   left join lateral (
-    select job.id, job.lease_generation, job.cancel_requested_at, job.cancel_reason from leasehold.job
+    select job.id, job.queue, job.lease_generation, job.cancel_requested_at, job.cancel_reason from leasehold.job
     where job.id = held.job_id and job.claim_id = mine.id
     limit 1
     for update skip locked
@@ -65,5 +65,8 @@ with mine as materialized (
 select id, lease_generation, (
     select leasehold.finish('cancelled', array_agg(id), $2, array_agg(cancel_reason))
     from looked where cancel_requested_at is not null
-  ) as finished
+  ) as finished, (
+    select leasehold.wake(array_agg(distinct queue)) from looked
+    where id is not null and cancel_requested_at is null having count(*) > 0
+  ) as woken
 from looked where id is not null`

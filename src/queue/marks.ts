@@ -24,6 +24,8 @@ import { isEarlier, type StoredTime, timeText } from './stored-time.ts'
 const LOOK_EVERY_MS = 250
 const LOOK_COST_FACTOR = 30
 const LONGEST_WAIT_MS = 30_000
+/** A queue was empty when it was looked at, but for transactions that had begun and were committed up to so much later. */
+const LATE_BY_MS = 2_000
 const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 /** How many queues a claim between looks asks, however many are served. */
 const DEEP_AT_ONCE = 64
@@ -74,7 +76,7 @@ interface Place {
   known: boolean
   /** It had more than its share when it was asked last. */
   deep: boolean
-  /** Nothing was there at that time. */
+  /** Nothing was there soon after that time. */
   emptyAt: string
 }
 
@@ -144,7 +146,7 @@ export class Marks {
       place.known = true
       place.deep = deep.has(place) || (full && index === last)
       if (full || at === undefined || deep.has(place) || isSlice(asked)) return
-      if (place.marks.size === 0) place.emptyAt = timeText(at)
+      if (place.marks.size === 0) place.emptyAt = timeText(at, LATE_BY_MS)
     })
     if (full) this.#nextTurn(asked, last)
     const more = full || deep.size > 0

@@ -76,6 +76,8 @@ from missed having count(*) > 0`
 //   release  pending again where it stood, attempt returned
 //   cancel   cancelled; a cancel that was requested meanwhile turns fail, snooze and release into it
 // A failure shows that the job does not kill its worker, and costs an attempt: crashes start again from zero.
+// What is released wakes a worker, as what is enqueued does. The one that released may hear it, and claims only what it has
+// room for: a job that it had no slot for is not claimed back before it has one.
 //   $1 ids  $2 claim ids  $3 verbs  $4 delays in ms  $5 errors  $6 reasons  $7 worker id
 export const SETTLE = `-- job.settle
 with looked as materialized (
@@ -93,7 +95,7 @@ with looked as materialized (
     (select $5::jsonb[]), (select $6::text[])) with ordinality
     as i (id, claim_id, verb, delay_ms, error, reason, position)
   left join lateral (
-    select job.id, job.lease_generation, job.available_at, job.claimed_at, job.attempts, job.max_attempts,
+    select job.id, job.queue, job.lease_generation, job.available_at, job.claimed_at, job.attempts, job.max_attempts,
       job.cancel_requested_at, job.cancel_reason
     from leasehold.job
     where job.id = i.id and job.claim_id = i.claim_id
@@ -108,7 +110,7 @@ with looked as materialized (
       else 'failed' end::leasehold.attempt_outcome, error
   from looked where id is not null
 ), answered as materialized (
-  select position, id, verb, next_at, next, error,
+  select position, id, queue, verb, next_at, next, error,
     case next when 'cancelled' then coalesce(case verb when 'cancel' then reason end, cancel_reason) else reason end as reason,
     coalesce(next, (
       select 'busy' from leasehold.job j where j.id = asked and j.claim_id = looked.claim_id
@@ -121,7 +123,10 @@ select position, case outcome
   end as outcome, array(
     select leasehold.finish(next::leasehold.job_status, array_agg(id), $7, array_agg(reason), array_agg(error))
     from answered where next in ('dead_letter', 'cancelled') group by next
-  ) as finished
+  ) as finished, (
+    select leasehold.wake(array_agg(distinct queue)) from answered
+    where next = 'pending' and verb = 'release' having count(*) > 0
+  ) as woken
 from answered`
 
 // Workers that live, of leases that were swept.   $1 ids  $2 claim ids

@@ -7,13 +7,28 @@ select distinct queue, leasehold.clock() + $2 * interval '1 ms' from unnest((sel
 order by queue
 on conflict (queue) do update set until = excluded.until`
 
+// Whoever has locked a row is writing the same, or that the queue is busy again: then it is. Waiting for it, in whatever order
+// rows are found, deadlocked with MARK_BUSY.   $1 queues
 export const CLEAR_BUSY = `-- busy.clear
 update leasehold.busy set until = leasehold.clock()
-where queue = any ((select $1::text[])::text[]) and until > leasehold.clock()`
+where queue = any (array(
+  select queue from leasehold.busy
+  where queue = any ((select $1::text[])::text[]) and until > leasehold.clock()
+  for update skip locked
+))`
 
 // What the listener waits for, sent from another connection: proof that the one it listens on is not a pooler's.
 export const TELL = `-- wake.tell
 select leasehold.tell($1, $2)`
+
+// There is more than one worker can take.   $1 queues
+export const CALL_FOR_HELP = `-- wake.help
+select leasehold.tell('help', i.queue) from unnest((select $1::text[])) as i (queue)`
+
+// How many workers serve this queue. One that has died is counted until it was not seen for 90 s.   $1 queue
+export const FLEET = `-- wake.fleet
+select count(*) as workers from leasehold.worker
+where stopped_at is null and last_seen_at > leasehold.clock() - interval '90 s' and $1 = any (queues)`
 
 export const LISTEN = `-- wake.listen
 select leasehold.listen()`

@@ -1,8 +1,11 @@
 import type { Lane } from '../db/lane.ts'
-import { CLEAR_BUSY, LISTEN, MARK_BUSY, TELL } from './wake.sql.ts'
+import { CALL_FOR_HELP, CLEAR_BUSY, FLEET, LISTEN, MARK_BUSY, TELL } from './wake.sql.ts'
 
-/** wake: a queue has work. cancel: a running job is to be cancelled. pause: a queue or kind was paused. */
-export const TOPICS = ['wake', 'cancel', 'pause'] as const
+/**
+ * wake: a queue has work. help: more than one worker can take. cancel: a running job is to be cancelled. pause: a queue or kind
+ * was paused.
+ */
+export const TOPICS = ['wake', 'help', 'cancel', 'pause'] as const
 export type Topic = (typeof TOPICS)[number]
 
 /** The channel of a topic, as `leasehold.tell` names it. */
@@ -17,6 +20,17 @@ export async function markBusy(lane: Lane, queues: readonly string[], forMs: num
 
 export async function clearBusy(lane: Lane, queues: readonly string[]): Promise<void> {
   await lane.run(CLEAR_BUSY, [queues])
+}
+
+/** Every worker that serves one of these queues and has room should look. */
+export async function callForHelp(lane: Lane, queues: readonly string[]): Promise<void> {
+  await lane.run(CALL_FOR_HELP, [queues])
+}
+
+/** How many workers serve this queue, this one included. */
+export async function fleetOf(lane: Lane, queue: string): Promise<number> {
+  const [row] = await lane.run<'workers'>(FLEET, [queue])
+  return Number(row?.workers ?? 1)
 }
 
 export async function tell(lane: Lane, topic: Topic, message: string): Promise<void> {

@@ -4,18 +4,22 @@
  * While claims come back full there is more to do, and the next is sent as soon as there is room. A short one means that
  * the queues are empty: then it is time to wait, for a wake-up or for the poll interval, whichever is first.
  *
+ * Not every idle worker answers every wake-up (eagerness.ts). One that finds more than it can take, after there was nothing,
+ * calls all others.
+ *
  * Suspects (jobs whose worker died) are claimed into an empty worker only, so that one that kills its process takes nobody
  * along (decisions/0007). When some wait, the worker clears its desk: it claims nothing until what it holds is done, then
  * works off suspects until there are none, or for one lease: then it is everyone's turn again. Where handlers take longer
  * than a lease that would keep suspects waiting for ever, so after one lease a single suspect is claimed beside them.
  */
-import { monotonicMs } from '../core/timer.ts'
+import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { maybeSent } from '../db/session.ts'
 import { claimAndMeasure, claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
-import { clearBusy, markBusy } from '../queue/wake.ts'
+import { callForHelp, clearBusy, markBusy } from '../queue/wake.ts'
+import { Eagerness } from './eagerness.ts'
 import type { Leases } from './leases.ts'
 import { Loop, type LoopEvents } from './loop.ts'
 import type { Room, Slots } from './slots.ts'
@@ -23,6 +27,10 @@ import type { Room, Slots } from './slots.ts'
 /** Full claims for this long mean that wake-ups are useless. */
 const BUSY_AFTER_MS = 500
 const BUSY_FOR_MS = 5_000
+/** A claim of fewer says nothing when it is full. */
+const FULL_FROM = 2
+const CALL_EVERY_MS = 250
+const QUEUES_OF_A_CALL = 8
 export const SUSPECTS_AT_ONCE = 16
 /** While the desk is being cleared: how often to see whether others have taken them meanwhile. */
 const STILL_WAIT_MS = 2_000
@@ -50,6 +58,15 @@ export interface FetcherOptions {
   readonly events: LoopEvents
 }
 
+/** What the last claim has shown. */
+interface Last {
+  readonly more: boolean
+  readonly nothingElse: boolean
+  readonly everyKind: boolean
+  readonly queues: readonly string[]
+  readonly limit: number
+}
+
 type Desk = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
 
 export class Fetcher {
@@ -63,10 +80,17 @@ export class Fetcher {
   #busyUntil = Number.NEGATIVE_INFINITY
   #claimed = 0
   #isRegistered = false
+  #hears = false
+  readonly #eagerness: Eagerness
+  #isWoken = false
+  readonly #later = new Alarm(() => this.lookNow())
+  #answersLater = false
+  #calledAt = Number.NEGATIVE_INFINITY
 
   constructor(options: FetcherOptions) {
     this.#options = options
     this.#marks = new Marks(options.queues)
+    this.#eagerness = new Eagerness(options.pollMs)
     this.#loop = new Loop(() => this.#tick(), options.events)
   }
 
@@ -76,22 +100,57 @@ export class Fetcher {
 
   /** Claims no more. Resolves when the claim under way has been answered. */
   async stop(): Promise<void> {
+    this.#answerNoMore()
     await this.#loop.stop()
     if (this.#busyUntil > monotonicMs()) await this.#clearBusy().catch(this.#options.events.problem)
   }
 
-  /** There may be new work. */
-  wake(): void {
+  /** Somebody has put work into this queue. */
+  wake(queue: string): void {
+    this.#marks.lookFromStart(queue)
+    this.#isWoken = true
+    const afterMs = this.#eagerness.answerAfterMs()
+    if (afterMs === 0) this.lookNow()
+    else if (!this.#answersLater && afterMs < Number.POSITIVE_INFINITY) {
+      this.#answersLater = true
+      this.#later.set(monotonicMs() + afterMs)
+    }
+  }
+
+  /** There is more in this queue than another worker can take. */
+  help(queue: string): void {
+    if (this.#fullSince !== undefined) return
+    this.#marks.lookFromStart(queue)
+    this.#isWoken = true
+    this.lookNow()
+  }
+
+  /** There may be work anywhere. */
+  lookNow(): void {
+    this.#answerNoMore()
     this.#empty = false
     this.#marks.lookFromStart()
     this.#loop.nudge()
+  }
+
+  /** Whether this worker is told of new work. What was enqueued before has not told it. */
+  setHears(hears: boolean): void {
+    this.#hears = hears
+    if (hears) this.lookNow()
+  }
+
+  /** So many workers hear what this one hears. */
+  setFleet(workers: number): void {
+    this.#eagerness.fleet = workers
   }
 
   /** A job is done with, so there may be room. */
   slotsFreed(): void {
     const { slots, takesMore } = this.#options
     const wants = () => this.#desk.for === 'everyone' && !this.#empty && slots.wantsMore() && takesMore()
-    if (slots.held === 0 || wants()) this.#loop.nudge()
+    // What an empty look has left behind, a worker that is told of new work need not look for when its last job ends.
+    const isIdle = slots.held === 0 && (!this.#hears || this.#desk.for === 'suspects')
+    if (isIdle || wants()) this.#loop.nudge()
   }
 
   /** It clears its desk for suspects, or works on them. */
@@ -104,6 +163,11 @@ export class Fetcher {
     if (this.#desk.for === 'suspects') return
     this.#desk = { for: 'suspects', since: monotonicMs(), working: false }
     this.#loop.nudge()
+  }
+
+  #answerNoMore(): void {
+    this.#answersLater = false
+    this.#later.set(Number.POSITIVE_INFINITY)
   }
 
   async #tick(): Promise<number> {
@@ -122,6 +186,7 @@ export class Fetcher {
     for (room = slots.room(room); last.more && room !== undefined; room = slots.room(room))
       last = await this.#claim(room)
     if (last.more) {
+      await this.#callForHelp(last)
       await this.#sayWhetherBusy(last.queues)
       return 0
     }
@@ -142,11 +207,14 @@ export class Fetcher {
     return last.nothingElse ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
   }
 
-  async #claim(room: Room): Promise<{ more: boolean; nothingElse: boolean; everyKind: boolean; queues: string[] }> {
+  async #claim(room: Room): Promise<Last> {
     const { lane, worker, leaseMs, slots, leases, once, concurrency, onClaimed } = this.#options
     const limit = once ? Math.min(room.limit, concurrency - this.#claimed) : room.limit
     const everyKind = room.kinds.length === this.#options.kinds.length
     const asked = this.#marks.next(limit, everyKind ? undefined : new Set(room.queues))
+    const isAnswer = this.#isWoken
+    this.#isWoken = false
+    if (asked.fromStart) this.#answerNoMore()
     const claimId = newClaimId()
     const sentAt = monotonicMs()
     // One batch and no more: nobody has a share.
@@ -160,10 +228,12 @@ export class Fetcher {
     // First: whatever goes wrong below, the jobs are held, and are renewed or released.
     if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
     this.#claimed += jobs.length
+    if (jobs.length > 0) this.#eagerness.found()
+    else if (isAnswer) this.#eagerness.inVain()
     slots.noteRoundTrip(monotonicMs() - sentAt)
     const { more, nothingElse } = this.#marks.learn(asked, { ...claimed, limit })
     const queues = [...new Set(jobs.map(({ queue }) => queue))]
-    return { more: more && !(once && this.#claimed >= concurrency), nothingElse, everyKind, queues }
+    return { more: more && !(once && this.#claimed >= concurrency), nothingElse, everyKind, queues, limit }
   }
 
   async #suspects(desk: Extract<Desk, { for: 'suspects' }>): Promise<number> {
@@ -193,6 +263,15 @@ export class Fetcher {
     this.#desk = { for: 'everyone' }
     this.#marks.lookFromStart()
     return 0
+  }
+
+  /** At the beginning of a burst: the others were not woken, or answer later. */
+  async #callForHelp({ queues, limit }: Last): Promise<void> {
+    const now = monotonicMs()
+    const isFirst = this.#fullSince === undefined && now - this.#calledAt >= CALL_EVERY_MS
+    if (!isFirst || this.#eagerness.isAlone || limit < FULL_FROM) return
+    this.#calledAt = now
+    await callForHelp(this.#options.lane, queues.slice(0, QUEUES_OF_A_CALL))
   }
 
   async #sayWhetherBusy(queues: readonly string[]): Promise<void> {

@@ -23,22 +23,27 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
   const { listen, prepare } = connection
   if (listen === undefined) return undefined
   const { deadlineMs, over, label, queues, fetcher, runner, events, isStopping } = options
+  const known = new Set(queues)
   let heard: boolean | undefined
   return new Listener({
     connection: listen,
     deadlineMs,
     over,
     prepare,
+    queue: queues[0]!,
     onWork: (queue) => {
-      if (queues.includes(queue)) fetcher.wake()
+      if (known.has(queue)) fetcher.wake(queue)
     },
+    onHelp: (queue) => {
+      if (known.has(queue)) fetcher.help(queue)
+    },
+    onFleet: (workers) => fetcher.setFleet(workers),
     onCancel: () => runner.leases.lookForCancel(),
     onPause: (message) => runner.pause(pausedBy(message)),
     onHears: (hears) => {
       if (hears === heard || isStopping()) return
       heard = hears
-      // Jobs that were enqueued before this worker listened have not notified it.
-      if (hears) fetcher.wake()
+      fetcher.setHears(hears)
       events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
       const message = hears ? 'listens for new work' : 'polls: LISTEN is unavailable'
       events.log({ level: 'info', message: `worker ${label} ${message}` })

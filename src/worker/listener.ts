@@ -1,6 +1,6 @@
 /**
- * Hears of new work, of cancellations and of pauses at once. It is believed only after a test: a message sent over another connection
- * has to arrive here. Behind a pooler in transaction mode LISTEN succeeds and nothing ever arrives; after a half-open
+ * Hears of new work, of cancellations and of pauses at once. It is believed only after a test: a message sent over another
+ * connection has to arrive here. Behind a pooler in transaction mode LISTEN succeeds and nothing ever arrives; after a half-open
  * socket the same. Then the worker polls, and the test is tried again later.
  */
 import { randomUUID } from 'node:crypto'
@@ -8,10 +8,12 @@ import { setImmediate } from 'node:timers/promises'
 import { sleep } from '../core/timer.ts'
 import { Lane } from '../db/lane.ts'
 import { Session, type SessionOptions } from '../db/session.ts'
-import { channelOf, listen, tell } from '../queue/wake.ts'
+import { channelOf, fleetOf, listen, tell } from '../queue/wake.ts'
 import { Loop, type LoopEvents } from './loop.ts'
 
 const TEST_EVERY_MS = 30_000
+/** Workers mostly start together: soon after the first test all of them are known. */
+const SECOND_TEST_AFTER_MS = 3_000
 const TEST_AGAIN_AFTER_MS = 300_000
 const ARRIVES_WITHIN_MS = 2_000
 
@@ -21,7 +23,12 @@ export interface ListenerOptions {
   /** Another connection, over which the test is sent. */
   readonly over: Lane
   readonly prepare: boolean
+  /** Whose workers are counted. */
+  readonly queue: string
   onWork(queue: string): void
+  onHelp(queue: string): void
+  /** So many workers hear what this one hears. */
+  onFleet(workers: number): void
   onCancel(jobId: string): void
   onPause(message: string): void
   /** Whether messages arrive, from now on. */
@@ -35,6 +42,7 @@ export class Listener {
   readonly #lane: Lane
   readonly #loop: Loop
   #subscribed = false
+  #tests = 0
   #test: { readonly message: string; readonly arrived: AbortController } | undefined
 
   constructor(options: ListenerOptions) {
@@ -52,6 +60,7 @@ export class Listener {
       onNotification: (channel, message) => {
         if (channel === channelOf(schema, 'cancel')) options.onCancel(message)
         else if (channel === channelOf(schema, 'pause')) options.onPause(message)
+        else if (channel === channelOf(schema, 'help')) options.onHelp(message)
         else if (message === this.#test?.message) this.#test.arrived.abort()
         else options.onWork(message)
       },
@@ -84,7 +93,10 @@ export class Listener {
     }
     const hears = await this.#testArrives()
     this.#options.onHears(hears)
-    if (hears) return TEST_EVERY_MS
+    if (hears) {
+      this.#options.onFleet(await fleetOf(this.#options.over, this.#options.queue))
+      return this.#tests++ === 0 ? SECOND_TEST_AFTER_MS : TEST_EVERY_MS
+    }
     this.#subscribed = false
     await this.#session.close()
     return TEST_AGAIN_AFTER_MS

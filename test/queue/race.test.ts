@@ -34,9 +34,7 @@ function claimValues(limit = 10): unknown[] {
 }
 
 /** The first row of a claim is no job. */
-function jobsOf(rows: readonly Row[]): readonly Row[] {
-  return rows.filter(({ id }) => id !== null)
-}
+const jobsOf = (rows: readonly Row[]) => rows.filter(({ id }) => id !== null)
 
 function completeValues(job: ClaimedJob): unknown[] {
   return [[job.jobId], [job.claimId], [null], [1000], worker.id]

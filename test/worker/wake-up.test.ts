@@ -4,7 +4,11 @@ import { type TestContext, test } from 'node:test'
 import type pg from 'pg'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, type Leasehold } from '../../src/index.ts'
+import { claim, newClaimId, releaseClaim } from '../../src/queue/claim.ts'
+import { everySpot } from '../../src/queue/marks.ts'
 import { markBusy } from '../../src/queue/wake.ts'
+import { gate } from '../support/database.ts'
+import { LEASE_MS, newWorker } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { count, inTime, next, type Scene, scene, shown, statements } from '../support/worker.ts'
 
@@ -154,6 +158,62 @@ test('a worker that cannot keep up says so, and takes it back when the backlog i
   const completed = next(busy, 'completed')
   await lh.enqueue(task, 1)
   await completed
+})
+
+test('a job that is released wakes a worker, as one that is enqueued does', async (t) => {
+  const { lh, db } = await scene(t)
+  const lane = new Lane(db.pool)
+  const { messages, sync } = await heard(db)
+  await lh.enqueueMany(task, [{ input: 1 }, { input: 2 }])
+  const [job] = await lh.claim(task)
+  await job!.release()
+  const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['task'], limit: 2, leaseMs: LEASE_MS }
+  await claim(lane, request, everySpot(['task']))
+  await releaseClaim(lane, request.worker, request.claimId)
+  await sync()
+  assert.deepEqual(messages, ['task', 'task', 'task'], 'enqueued, released, released after a lost reply')
+  const [again] = await lh.claim(task)
+  await again!.snooze('1h')
+  const [other] = await lh.claim(task)
+  await markBusy(lane, ['task'], 3_600_000)
+  await other!.release()
+  await sync()
+  assert.equal(messages.length, 3, 'a job for later, and one whose queue is busy')
+})
+
+test('what a worker releases when it stops is run at once by one that waits', async (t) => {
+  const { lh, worker } = await scene(t)
+  const end = gate()
+  const stopping = worker([handle(task, () => end.promise)], { poll: '1m' })
+  const started = next(stopping, 'started')
+  await lh.enqueue(task, 1)
+  await started
+  const waiting = worker([handle(task, () => {})], { poll: '1m' })
+  await next(waiting, 'wakeup')
+  const completed = next(waiting, 'completed')
+  await stopping.stop({ grace: 0 })
+  await completed
+  end.open()
+})
+
+test('a worker that finds more than it can take calls the others', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  const { messages, sync } = await heard(db, 'leasehold.help')
+  await db.pool.query(`insert into leasehold.worker (id, label, version, kinds, queues, started_at, last_seen_at)
+    select gen_random_uuid(), 'other', '0', '{task}', '{task}', now(), now() from generate_series(1, 2)`)
+  const [names, end] = [statements(t), gate()]
+  worker([handle(task, () => end.promise)], { concurrency: 2, poll: '1m' })
+  await until('it has counted the others', () => names.includes('wake.fleet'))
+  await lh.enqueueMany(
+    task,
+    [1, 2, 3].map((input) => ({ input })),
+  )
+  await until('it calls', async () => {
+    await sync()
+    return messages.length > 0
+  })
+  assert.deepEqual(messages, ['task'])
+  end.open()
 })
 
 test('a worker whose listening connection is killed says that it polls, and listens again', async (t) => {
