@@ -1,13 +1,17 @@
 /** Bad weather, in real seconds: what must hold when something else goes wrong. A bar that is missed is printed, not an error. */
 import { BenchServer } from '../server.ts'
 import type { Bar } from './bar.ts'
+import { herd } from './herd.ts'
 import { keysWeather } from './keys.ts'
+import { kinds } from './kinds.ts'
 import { lockWeather } from './lock.ts'
 import { outageWeather } from './outage.ts'
 import { queues } from './queues.ts'
 
 const WEATHER: Readonly<Record<string, (server: BenchServer) => Promise<Bar[]>>> = {
   queues,
+  herd,
+  kinds,
   outage: outageWeather,
   keys: keysWeather,
   lock: lockWeather,
