@@ -19,7 +19,7 @@
  */
 import type { ClaimedJob } from './job.ts'
 import { Slices } from './slices.ts'
-import { isEarlier, type StoredTime, timeText } from './stored-time.ts'
+import { isEarlier, type StoredTime, textBefore, timeText } from './stored-time.ts'
 
 const LOOK_EVERY_MS = 250
 const LOOK_COST_FACTOR = 30
@@ -146,7 +146,7 @@ export class Marks {
       place.known = true
       place.deep = deep.has(place) || (full && index === last)
       if (full || at === undefined || deep.has(place) || isSlice(asked)) return
-      if (place.marks.size === 0) place.emptyAt = timeText(at, LATE_BY_MS)
+      if (place.marks.size === 0) place.emptyAt = textBefore(at, LATE_BY_MS)
     })
     if (full) this.#nextTurn(asked, last)
     const more = full || deep.size > 0

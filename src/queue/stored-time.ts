@@ -17,11 +17,16 @@ export function dateOf(time: StoredTime): Date {
   return new Date(Number(microsOf(time)) / 1000 + YEAR_2000_MS)
 }
 
-/** As a parameter of a statement, to the microsecond; or the time so many milliseconds before it. */
-export function timeText(time: StoredTime, beforeMs = 0): string {
+/** As a parameter of a statement, to the microsecond. */
+export function timeText(time: StoredTime): string {
+  return textBefore(time, 0)
+}
+
+/** The same, so many milliseconds earlier. */
+export function textBefore(time: StoredTime, ms: number): string {
   const stored = microsOf(time)
   if (stored === MINUS_INFINITY) return '-infinity'
-  const micros = stored - BigInt(beforeMs) * 1000n
+  const micros = stored - BigInt(ms) * 1000n
   const sinceMidnight = ((micros % DAY) + DAY) % DAY
   const midnight = new Date(Number((micros - sinceMidnight) / 1000n) + YEAR_2000_MS)
   return `${midnight.toISOString().slice(0, 10)} ${clockText(sinceMidnight)}+00`

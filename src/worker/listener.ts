@@ -94,7 +94,9 @@ export class Listener {
     const hears = await this.#testArrives()
     this.#options.onHears(hears)
     if (hears) {
-      this.#options.onFleet(await fleetOf(this.#options.over, this.#options.queue))
+      // It hears, whether or not the others can be counted. Claims use the same connection, and say what is wrong with it.
+      const workers = await fleetOf(this.#options.over, this.#options.queue).catch(() => undefined)
+      if (workers !== undefined) this.#options.onFleet(workers)
       return this.#tests++ === 0 ? SECOND_TEST_AFTER_MS : TEST_EVERY_MS
     }
     this.#subscribed = false

@@ -178,8 +178,9 @@ test('suspects of one queue do not keep those of another waiting', async (t) => 
   await db.pool.query('update leasehold.job set crashes = 1, lease_generation = 1')
   // Drawn for the first queue, for the second, and for those that crashed more often.
   const drawn = [0.9, 0.1, 0.1]
-  t.mock.method(Math, 'random', () => drawn.shift() ?? 0)
+  const random = t.mock.method(Math, 'random', () => drawn.shift() ?? 0)
   const jobs = await claimSuspects(lane, request(), ['many', 'one'])
+  random.mock.restore()
   assert.equal(jobs.length, 10)
   assert.ok(jobs.some(({ jobId }) => jobId === lone))
 })
