@@ -82,19 +82,22 @@ select id, null, null, null, null from expired`
 // since the last sweep looked, or when no sweep has looked for $1 ms. Then workers that live need time to renew or to release:
 // for one lease only what had expired by the last look before is swept. A hold that ends later than one lease from now was
 // set by a clock that has since jumped back.
+// The second answer is whether there is anything to sweep.
 //   $1 gap in ms  $2 lease in ms
 export const LOOK_BEFORE_SWEEP = `-- sweep.look
-update leasehold.sweep
-set server_started = pg_postmaster_start_time(), looked_at = greatest(sweep.looked_at, leasehold.clock()),
-  swept_until = case when was.away then sweep.looked_at when was.held then sweep.swept_until else leasehold.clock() end,
-  hold_until = case when was.away then leasehold.clock() + $2 * interval '1 ms' else sweep.hold_until end
-from (
-  select server_started <> pg_postmaster_start_time() or looked_at < leasehold.clock() - $1 * interval '1 ms' as away,
+with was as materialized (
+  select looked_at, swept_until, hold_until, leasehold.clock() as at, pg_postmaster_start_time() as started,
+    server_started <> pg_postmaster_start_time() or looked_at < leasehold.clock() - $1 * interval '1 ms' as away,
     hold_until between leasehold.clock() and leasehold.clock() + $2 * interval '1 ms' as held
   from leasehold.sweep
   for update
-) as was
-returning was.away`
+), noted as (
+  update leasehold.sweep
+  set server_started = (select started from was), looked_at = (select greatest(looked_at, at) from was),
+    swept_until = (select case when away then looked_at when held then swept_until else at end from was),
+    hold_until = (select case when away then at + $2 * interval '1 ms' else hold_until end from was)
+)
+select away, (select true from leasehold.claim where expires_at <= leasehold.clock() limit 1) as expired from was`
 
 // The oldest expired claim waits a minute: a row of its own cannot be moved, and the others must not wait for it.
 export const POSTPONE_CLAIM = `-- claim.postpone

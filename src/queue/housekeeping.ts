@@ -64,13 +64,17 @@ async function sweepAll(lane: Lane, limit: number, heedsHold: boolean): Promise<
 }
 
 /**
- * Whether the database was away. If it was, workers that live need time to come back, and for one lease a sweep that heeds
+ * Whether any lease has expired, and whether the database was away. If it was, workers that live need time to come back, and for one lease a sweep that heeds
  * the hold takes only what had expired before (decisions/0030). `gapMs`: no look for that long means that it was away.
  */
-export async function wasAway(lane: Lane, gapMs: number, leaseMs: number): Promise<boolean> {
+export async function lookBeforeSweep(
+  lane: Lane,
+  gapMs: number,
+  leaseMs: number,
+): Promise<{ wasAway: boolean; anyExpired: boolean }> {
   const values = [checkMilliseconds('gapMs', gapMs), checkLease(leaseMs)]
-  const [row] = await lane.run<'away'>(LOOK_BEFORE_SWEEP, values)
-  return row!.away === 't'
+  const [row] = await lane.run<'away' | 'expired'>(LOOK_BEFORE_SWEEP, values)
+  return { wasAway: row!.away === 't', anyExpired: row!.expired === 't' }
 }
 
 /** How many jobs wait whose lease has expired before, as far as it matters. */

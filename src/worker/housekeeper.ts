@@ -14,13 +14,13 @@ import {
   countSuspects,
   dropPartitions,
   expire,
+  lookBeforeSweep,
   makePartitions,
   pruneAttempts,
   pruneDeadLetters,
   pruneFinished,
   pruneKeys,
   sweep,
-  wasAway,
 } from '../queue/housekeeping.ts'
 import type { JobId } from '../queue/job.ts'
 import { pruneActions, pruneWorkers } from '../queue/registry.ts'
@@ -211,9 +211,14 @@ export class Housekeeper {
 
   async #sweep(): Promise<void> {
     const { lane, events, leaseMs, sweepEveryMs, waitsAfterOutage } = this.#options
-    if (waitsAfterOutage && (await wasAway(lane, Math.max(leaseMs / 3, 2 * sweepEveryMs), leaseMs))) {
-      const message = `nobody swept for a while, or the server started anew: leases that expired are swept in ${leaseMs} ms`
-      events.log({ level: 'info', message })
+    if (waitsAfterOutage) {
+      const gapMs = Math.max(leaseMs / 3, 2 * sweepEveryMs)
+      const { wasAway, anyExpired } = await lookBeforeSweep(lane, gapMs, leaseMs)
+      if (!anyExpired) return
+      if (wasAway) {
+        const message = 'nobody swept for a while, or the server started anew: leases that have expired are left alone'
+        events.log({ level: 'info', message: `${message} for ${leaseMs} ms` })
+      }
     }
     let jobs = 0
     let deadLetters = 0

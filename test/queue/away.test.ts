@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { renew } from '../../src/queue/claim.ts'
-import { sweep, wasAway } from '../../src/queue/housekeeping.ts'
+import { lookBeforeSweep, sweep } from '../../src/queue/housekeeping.ts'
 import type { ClaimedJob, Worker } from '../../src/queue/job.ts'
 import { forgive, settle } from '../../src/queue/outcome.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
@@ -15,7 +15,7 @@ async function setUp(t: Parameters<typeof countingDatabase>[0]) {
   const db = await countingDatabase(t)
   await db.clock.set('2030-01-01T00:00:00Z')
   const lane = new Lane(db.pool)
-  const look = () => wasAway(lane, GAP_MS, LEASE_MS)
+  const look = async () => (await lookBeforeSweep(lane, GAP_MS, LEASE_MS)).wasAway
   assert.equal(await look(), false, 'nobody has looked yet')
   return { db, lane, look }
 }

@@ -13,7 +13,7 @@ import { collect, count, next, type Scene, scene, shown, statements, untilStatus
 const SWEEP_MS = 100
 const EVERY_MS = { sweep: SWEEP_MS, suspects: 10_000, expire: 10_000, prune: 600_000, partitions: 3_600_000 }
 /** What a duty sends at least once each time. */
-const SENDS = { sweep: 'claim.sweep', expire: 'job.expire', prune: 'dead_letter.prune', partitions: 'partition.make' }
+const SENDS = { sweep: 'sweep.look', expire: 'job.expire', prune: 'dead_letter.prune', partitions: 'partition.make' }
 
 const task = kind<number>('task')
 const idle = [handle(task, () => {})]
