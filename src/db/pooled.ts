@@ -15,12 +15,12 @@ export interface CheckedOut {
 /**
  * Takes a client from the pool. The listener is attached inside the pool's callback: a promise would resolve a moment later,
  * and a server that ends the session in the same packet that opens it would emit `error` to no listener, which ends the
- * process. An error that comes while nothing is asked is not lost: the next query on the client rejects.
+ * process. An error that comes while nothing is asked is not lost: the next query on the client rejects. Wrappers of pools may
+ * know the promise alone; theirs is taken.
  */
 export function checkOut(pool: Pool): Promise<CheckedOut> {
   return new Promise((resolve, reject) => {
-    pool.connect((error, client) => {
-      if (error !== undefined || client === undefined) return reject(error)
+    const take = (client: PoolClient) => {
       let lost: Error | undefined
       const onError = (error: Error) => {
         lost = error
@@ -31,7 +31,12 @@ export function checkOut(pool: Pool): Promise<CheckedOut> {
         client.release(broken ?? lost)
       }
       resolve({ client, giveBack })
+    }
+    const promised: unknown = pool.connect((error, client) => {
+      if (error !== undefined || client === undefined) reject(error)
+      else take(client)
     })
+    if (promised instanceof Promise) promised.then(take, reject)
   })
 }
 

@@ -180,6 +180,25 @@ export function statements(t: Undo): string[] {
   return names
 }
 
+/** How many statements of this process are on their way, from now on until the test ends. */
+export function unanswered(t: Undo): () => number {
+  let open = 0
+  const { prototype } = pg.Client
+  const { query } = prototype
+  prototype.query = function (this: pg.Client, ...args: unknown[]) {
+    const answer = (query as (...args: unknown[]) => unknown).apply(this, args)
+    if (!(answer instanceof Promise)) return answer
+    open++
+    const closed = () => void open--
+    answer.then(closed, closed)
+    return answer
+  } as typeof query
+  t.after(() => {
+    prototype.query = query
+  })
+  return () => open
+}
+
 /** The code of what the call throws; fails when it throws nothing, or something that is not ours. */
 export async function codeOf(call: () => unknown): Promise<string> {
   try {
