@@ -64,6 +64,7 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
   let crew: Crew | undefined
   const names = new Map<number, string>()
   const nameOf = (process: number) => names.get(process)!
+  let striker: Striker | undefined
   let stopNoting = () => {}
   try {
     const { witness, directory } = world
@@ -86,10 +87,10 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
       }),
     )
     await crew.ready()
+    signal.throwIfAborted()
     witness.write('sessions', { when: 'before', count: await sessions(world) })
     say(`${SEATS.length} processes are at work.`)
-    const scene = sceneOf(world, crew, nameOf, signal)
-    const striker = new Striker(scene)
+    striker = new Striker(sceneOf(world, crew, nameOf, signal))
     if (bug?.repeated !== undefined) void repeat(world, bug.repeated, over.signal)
     for (const card of plan.faults) {
       await unless(signal, startedAt + card.atMs - Date.now())
@@ -117,9 +118,12 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     return { lines: readWitness(directory), rows, directory }
   } finally {
     over.abort()
+    // The faults under way end early, and undo what they did.
+    await striker?.over()
     await crew?.kill()
     stopNoting()
     await world.stop()
+    if (options.signal?.aborted) fs.rmSync(world.directory, { recursive: true })
   }
 }
 
