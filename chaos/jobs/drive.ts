@@ -39,8 +39,6 @@ export function evidenceIn(directory: string): Evidence & { readonly plan: Plan 
 }
 
 const SETTLE_MS = 120_000
-/** Seven processes start at once. */
-const BOOT_MS = 6_000
 /** Idle clients of a pool leave after a second. */
 const POOLS_SHRINK_MS = 2_500
 /** Then it is killed, and a rule says so. */
@@ -75,8 +73,8 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     fs.writeFileSync(planFile, JSON.stringify(plan))
     stopNoting = noteStalls(witness)
     if (world.pooledUrl === undefined) say('There is no PgBouncer: all processes connect directly.')
-    const startedAt = Date.now() + BOOT_MS
-    crew = new Crew(posts(world, names, { plan: planFile, startedAt, plant }), (process, end) =>
+    const startFile = join(directory, 'start')
+    crew = new Crew(posts(world, names, { plan: planFile, startFile, plant }), (process, end) =>
       witness.write('end', {
         who: nameOf(process),
         struck: end.struck,
@@ -90,6 +88,10 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     signal.throwIfAborted()
     witness.write('sessions', { when: 'before', count: await sessions(world) })
     say(`${SEATS.length} processes are at work.`)
+    const startedAt = Date.now()
+    // Under another name first, so that it is never read half written.
+    fs.writeFileSync(`${startFile}.new`, String(startedAt))
+    fs.renameSync(`${startFile}.new`, startFile)
     striker = new Striker(sceneOf(world, crew, nameOf, signal))
     if (bug?.repeated !== undefined) void repeat(world, bug.repeated, over.signal)
     for (const card of plan.faults) {
@@ -130,7 +132,7 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
 function posts(
   { url, pooledUrl, directory }: World,
   names: Map<number, string>,
-  rest: Pick<Orders, 'plan' | 'startedAt'> & { plant: string | undefined },
+  rest: Pick<Orders, 'plan' | 'startFile'> & { plant: string | undefined },
 ): Post[] {
   let producers = 0
   return SEATS.map((role, seat) => {
