@@ -5,8 +5,8 @@ import type { FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'
 
 const LOCKED = ['job', 'claim', 'archive', 'job_attempt', 'dead_letter', 'idempotency_key'] as const
-/** In use at any moment: a short lock on another table may meet nobody. */
-const BUSY = 2
+/** Producers use it at any moment; while workers restart, a short lock on another table would meet nobody. */
+const BUSY = 'job'
 const LOOK_EVERY_MS = 100
 
 /** Ends some sessions of the processes, in the middle of whatever they do. */
@@ -34,7 +34,7 @@ export async function failOver({ forMs }: FaultCard, { world }: Scene): Promise<
 
 /** An outsider locks a table, as a migration or a VACUUM FULL does. Bites when a session of the processes waits for it. */
 export async function lockTable({ fault, pick, forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
-  const table = LOCKED[Math.floor(pick * (fault === 'lock table briefly' ? BUSY : LOCKED.length))]!
+  const table = fault === 'lock table briefly' ? BUSY : LOCKED[Math.floor(pick * LOCKED.length)]!
   const client = await world.admin.connect()
   let blocked = 0
   try {
