@@ -72,8 +72,11 @@ export class Crew {
   }
 
   /** The processes that are at work on these seats. */
-  atWork(seats: readonly number[]): Victim[] {
-    return seats.map((seat) => this.#seats[seat]!).flatMap((seat) => (isAtWork(seat) ? [victim(seat)] : []))
+  atWork(seats: readonly number[]): (Victim & { readonly seat: number })[] {
+    return seats.flatMap((seat) => {
+      const found = this.#seats[seat]!
+      return isAtWork(found) ? [{ seat, ...victim(found) }] : []
+    })
   }
 
   /** Whether the process that sits there now has said this. */

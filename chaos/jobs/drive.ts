@@ -39,8 +39,6 @@ export function evidenceIn(directory: string): Evidence & { readonly plan: Plan 
 }
 
 const SETTLE_MS = 120_000
-/** Seven processes start at once. */
-const BOOT_MS = 6_000
 /** Idle clients of a pool leave after a second. */
 const POOLS_SHRINK_MS = 2_500
 /** Then it is killed, and a rule says so. */
@@ -64,6 +62,7 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
   let crew: Crew | undefined
   const names = new Map<number, string>()
   const nameOf = (process: number) => names.get(process)!
+  let striker: Striker | undefined
   let stopNoting = () => {}
   try {
     const { witness, directory } = world
@@ -74,8 +73,8 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     fs.writeFileSync(planFile, JSON.stringify(plan))
     stopNoting = noteStalls(witness)
     if (world.pooledUrl === undefined) say('There is no PgBouncer: all processes connect directly.')
-    const startedAt = Date.now() + BOOT_MS
-    crew = new Crew(posts(world, names, { plan: planFile, startedAt, plant }), (process, end) =>
+    const startFile = join(directory, 'start')
+    crew = new Crew(posts(world, names, { plan: planFile, startFile, plant }), (process, end) =>
       witness.write('end', {
         who: nameOf(process),
         struck: end.struck,
@@ -86,10 +85,14 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
       }),
     )
     await crew.ready()
+    signal.throwIfAborted()
     witness.write('sessions', { when: 'before', count: await sessions(world) })
     say(`${SEATS.length} processes are at work.`)
-    const scene = sceneOf(world, crew, nameOf, signal)
-    const striker = new Striker(scene)
+    const startedAt = Date.now()
+    // Under another name first, so that it is never read half written.
+    fs.writeFileSync(`${startFile}.new`, String(startedAt))
+    fs.renameSync(`${startFile}.new`, startFile)
+    striker = new Striker(sceneOf(world, crew, nameOf, signal))
     if (bug?.repeated !== undefined) void repeat(world, bug.repeated, over.signal)
     for (const card of plan.faults) {
       await unless(signal, startedAt + card.atMs - Date.now())
@@ -117,16 +120,19 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     return { lines: readWitness(directory), rows, directory }
   } finally {
     over.abort()
+    // The faults under way end early, and undo what they did.
+    await striker?.over()
     await crew?.kill()
     stopNoting()
     await world.stop()
+    if (options.signal?.aborted) fs.rmSync(world.directory, { recursive: true })
   }
 }
 
 function posts(
   { url, pooledUrl, directory }: World,
   names: Map<number, string>,
-  rest: Pick<Orders, 'plan' | 'startedAt'> & { plant: string | undefined },
+  rest: Pick<Orders, 'plan' | 'startFile'> & { plant: string | undefined },
 ): Post[] {
   let producers = 0
   return SEATS.map((role, seat) => {

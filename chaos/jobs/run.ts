@@ -11,7 +11,7 @@ import { check } from './checker.ts'
 import { countsOf, missing } from './coverage.ts'
 import { drive, evidenceIn, LEASE_MS, SWEEP_MS } from './drive.ts'
 import { historyOf } from './history.ts'
-import { planOf } from './plan.ts'
+import { type Plan, planOf } from './plan.ts'
 import { isPlant, PLANTS } from './plants/all.ts'
 import { tryPlants } from './plants/try.ts'
 import { EXIT_CODES, jsonOf, type Result, reportOf, verdictOf } from './report.ts'
@@ -79,11 +79,12 @@ async function main(): Promise<number> {
   const { signal } = interrupted
   try {
     if (plants !== undefined) return await tryPlants(plants, seed, signal)
-    const command = `npm run chaos:jobs -- --seed ${seed} --minutes ${minutes}${plant === undefined ? '' : ` --plant ${plant}`}`
-    console.log(command)
-    const say = (line: string) => console.log(`${(performance.now() / 1_000).toFixed(1).padStart(7)} s  ${line}`)
     const bug = plant === undefined ? {} : { plant }
+    const commandOf = ({ seed, durationMs }: Plan) =>
+      `npm run chaos:jobs -- --seed ${seed} --minutes ${durationMs / 60_000}${plant === undefined ? '' : ` --plant ${plant}`}`
     const planned = planOf(seed, minutes * 60_000)
+    if (again === undefined) console.log(commandOf(planned))
+    const say = (line: string) => console.log(`${(performance.now() / 1_000).toFixed(1).padStart(7)} s  ${line}`)
     const { plan, lines, rows, directory } =
       again === undefined ? { plan: planned, ...(await drive(planned, { say, signal, ...bug })) } : evidenceIn(again)
     const history = historyOf(plan, lines, rows, { leaseMs: LEASE_MS, sweepMs: SWEEP_MS })
@@ -91,7 +92,7 @@ async function main(): Promise<number> {
     const wasLong = plan.durationMs >= MINUTES_TO_SEE_ALL * 60_000
     const result: Result = {
       plan,
-      command,
+      command: commandOf(plan),
       directory,
       counts,
       findings: check(history),

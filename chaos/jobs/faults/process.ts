@@ -1,18 +1,32 @@
 /** What happens to processes. */
+import type { Victim } from '../../common/crew.ts'
 import type { FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'
 
 const ROLLING_EVERY_MS = 700
 
-/** Bites when the worker held a job. */
+/** Looks this often for a process that has a job. */
+const LOOKS = 20
+const LOOK_EVERY_MS = 100
+
+/** A seat whose process has a job this moment, which is what a fault is for; or undefined, if there is none for long. */
+async function seatWithJobs(scene: Scene, among: readonly number[], pick: number): Promise<number | undefined> {
+  for (let look = 0; look < LOOKS; look++) {
+    const held = await scene.heldBy()
+    const hasJobs = ({ process, pid }: Victim) =>
+      [...held.keys()].some((label) => label === scene.nameOf(process) || label?.endsWith(`:${pid}`))
+    const holders = scene.crew.atWork(among).filter(hasJobs)
+    if (holders.length > 0) return holders[Math.floor(pick * holders.length)]!.seat
+    await scene.wait(LOOK_EVERY_MS)
+  }
+  return undefined
+}
+
 export async function kill({ pick }: FaultCard, scene: Scene, role: 'worker' | 'hand'): Promise<boolean> {
-  const among = scene.seats[role]
-  const seat = among[Math.floor(pick * among.length)]!
-  const held = await scene.heldBy()
-  const victim = await scene.crew.strike(seat, 'SIGKILL', { among })
-  if (victim === undefined) return false
-  scene.struck(victim, 'SIGKILL')
-  return (held.get(scene.nameOf(victim.process)) ?? 0) > 0 || role === 'hand'
+  const seat = await seatWithJobs(scene, scene.seats[role], pick)
+  const victim = seat === undefined ? undefined : await scene.crew.strike(seat, 'SIGKILL', { among: [seat] })
+  if (victim !== undefined) scene.struck(victim, 'SIGKILL')
+  return victim !== undefined
 }
 
 export async function killProducer({ pick }: FaultCard, scene: Scene): Promise<boolean> {
@@ -23,20 +37,18 @@ export async function killProducer({ pick }: FaultCard, scene: Scene): Promise<b
   return victim !== undefined
 }
 
-/** Bites when the worker held a job. It does not know that it stood still. */
+/** It does not know that it stood still. */
 export async function stop({ pick, forMs }: FaultCard, scene: Scene): Promise<boolean> {
-  const among = [...scene.seats.worker, ...scene.seats.hand]
-  const seat = among[Math.floor(pick * among.length)]!
-  const held = await scene.heldBy()
+  const seat = await seatWithJobs(scene, [...scene.seats.worker, ...scene.seats.hand], pick)
+  if (seat === undefined) return false
   const from = Date.now()
   const victim = await scene.crew.strike(seat, 'SIGSTOP', {
-    among,
+    among: [seat],
     forMs,
     onResume: () => scene.witness.write('stopped', { who: scene.nameOf(victim!.process), from, to: Date.now() }),
   })
-  if (victim === undefined) return false
-  scene.witness.write('stops', { who: scene.nameOf(victim.process), from })
-  return (held.get(scene.nameOf(victim.process)) ?? 0) > 0
+  if (victim !== undefined) scene.witness.write('stops', { who: scene.nameOf(victim.process), from })
+  return victim !== undefined
 }
 
 export async function terminate({ pick }: FaultCard, scene: Scene): Promise<boolean> {

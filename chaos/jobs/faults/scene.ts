@@ -14,7 +14,7 @@ export interface Scene {
   nameOf(process: number): string
   /** Notes a signal that was sent. */
   struck(victim: Victim, signal: string): void
-  /** Running jobs, by the name of the process that has them. */
+  /** Running jobs, by the label of the worker that has them: its name, or host and pid for claims by hand. */
   heldBy(): Promise<Map<string, number>>
   /** What is paused now. */
   readonly paused: Set<string>

@@ -13,7 +13,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'unfenced-complete': {
     what: 'a completion does not look at the claim',
     breaks: /told as completed is recorded/,
-    faults: ['SIGSTOP worker', 'freeze', 'lock table for long'],
+    faults: ['SIGSTOP worker'],
     rewrite: [
       {
         statement: /^-- job\.complete\n/,

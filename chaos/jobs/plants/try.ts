@@ -1,4 +1,5 @@
 /** Each plant in a short run: does the checker notice? */
+import { rmSync } from 'node:fs'
 import { check } from '../checker.ts'
 import { drive, LEASE_MS, SWEEP_MS } from '../drive.ts'
 import { historyOf } from '../history.ts'
@@ -22,6 +23,7 @@ export async function tryPlants(names: readonly string[], seed: number, signal: 
     const by = broken.find(({ promise }) => breaks.test(promise))
     const isPlanted = lines.some(({ e }) => e === 'planted')
     if (by === undefined) missed++
+    else rmSync(directory, { recursive: true })
     console.log(`${by === undefined ? '✗' : '✓'} ${name.padEnd(WIDTH)} ${what}`)
     if (by !== undefined) console.log(`  ${' '.repeat(WIDTH)} caught by "${by.promise}", ${by.broken.length} times`)
     else if (!isPlanted) console.log(`  ${' '.repeat(WIDTH)} NOT PLANTED: the statement was not sent`)

@@ -16,7 +16,8 @@ export interface Orders {
   /** Of the witness files. */
   readonly directory: string
   readonly plan: string
-  readonly startedAt: number
+  /** A file that holds the moment from which the plan counts, once it has come. */
+  readonly startFile: string
   /** Which of the producers. */
   readonly producer?: number
   readonly leaseMs: number

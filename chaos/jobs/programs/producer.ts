@@ -1,6 +1,6 @@
 // A producer process: enqueues what the plan says, when it says so. Started again, it goes on after the last step it began, and
 // repeats steps that have a key and no answer. It ends on SIGTERM.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Enqueued, EnqueueOptions } from '../../../src/index.ts'
 import type { Plan, Step } from '../plan.ts'
@@ -11,6 +11,7 @@ import { begin, KINDS, leasehold, nameOf, orders, pool, print, witness } from '.
 
 const AT_ONCE = 8
 const AGAIN_MS = 250
+const LOOK_EVERY_MS = 50
 
 const plan = JSON.parse(readFileSync(orders.plan, 'utf8')) as Plan
 const seat = orders.name.slice(0, orders.name.lastIndexOf('.') + 1)
@@ -28,9 +29,11 @@ process.on('SIGTERM', () => {
 
 begin()
 print('ready')
+while (!existsSync(orders.startFile) && !stopping) await wait(LOOK_EVERY_MS)
+const startedAt = stopping ? 0 : Number(readFileSync(orders.startFile, 'utf8'))
 const running = new Set<Promise<void>>()
 for (const step of left) {
-  await wait(Math.max(0, orders.startedAt + step.atMs - Date.now()))
+  await wait(Math.max(0, startedAt + step.atMs - Date.now()))
   while (running.size >= AT_ONCE) await Promise.race(running)
   if (stopping) break
   const produced: Promise<void> = produce(step).finally(() => running.delete(produced))

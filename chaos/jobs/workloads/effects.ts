@@ -79,9 +79,10 @@ export const effects: Workload = {
         promise: 'a completed job has had its effects, with their results',
         checked: counted.filter(({ status }) => status === 'completed').length,
         broken: counted
-          .filter(({ calls, status, rows, work }) => {
+          .filter(({ calls, status, rows, work, isInTail }) => {
             if (work.lines.some(({ e }) => e === 'wrong')) return true
-            return status === 'completed' && (calls.length === 0 || rows === 0)
+            // The handler's own commit may be lost with a tail, and its job be completed at the new primary afterwards.
+            return status === 'completed' && (calls.length === 0 || (rows === 0 && !isInTail))
           })
           .map(({ work, calls, rows }) => `${work.w}: ${calls.length} calls, ${rows} rows`),
       },
