@@ -116,11 +116,19 @@ function isBySweep(reason: string | null): boolean {
   return reason === 'lease_expired' || reason === 'expired'
 }
 
-/** The process that buried it was killed before it could tell, or stood in a lost tail. */
+/**
+ * The process that buried it was killed before it could tell, or stood in a lost tail. The row has the time at which its
+ * statement began: one that waited for a lock has committed when that was over.
+ */
 function wasSilenced(history: History, { claimedBy, reason, endedAt }: JobRow): boolean {
-  const at = endedAt ?? 0
-  if (touches(history.tails, at - LAST_WORDS_MS, at + LAST_WORDS_MS)) return true
+  const began = endedAt ?? 0
+  const waits = history.hampered.filter(({ from, to }) => from <= began + LAST_WORDS_MS && began <= to)
+  const committed = Math.max(began, ...waits.map(({ to }) => to))
+  if (touches(history.tails, began - LAST_WORDS_MS, committed + LAST_WORDS_MS)) return true
   const process = history.processOf(claimedBy)
   const suspects = isBySweep(reason) ? [...history.processes.values()] : process === undefined ? [] : [process]
-  return suspects.some(({ isKilled, endedAt: diedAt }) => isKilled && Math.abs(diedAt - at) <= LAST_WORDS_MS)
+  return suspects.some(
+    ({ isKilled, endedAt: diedAt }) =>
+      isKilled && began - LAST_WORDS_MS <= diedAt && diedAt <= committed + LAST_WORDS_MS,
+  )
 }
