@@ -9,8 +9,6 @@ const SETTINGS = {
   fsync: 'on',
   synchronous_commit: 'on',
   shared_buffers: '512MB',
-  // A fleet of idle workers has more sessions than the default allows.
-  max_connections: '300',
   // Checkpoints come when the benchmark asks for one. Log segments are reused rather than made anew in a backend's time.
   max_wal_size: '8GB',
   min_wal_size: '2GB',
@@ -47,8 +45,8 @@ export class BenchServer {
     this.canReadWal = canReadWal
   }
 
-  static async start(version: PostgresVersion): Promise<BenchServer> {
-    const server = await startPostgres({ version, settings: SETTINGS })
+  static async start(version: PostgresVersion, more: Readonly<Record<string, string>> = {}): Promise<BenchServer> {
+    const server = await startPostgres({ version, settings: { ...SETTINGS, ...more } })
     const admin = new pg.Client(server.url)
     await admin.connect()
     const canReadWal = await admin.query('create extension pg_walinspect').then(

@@ -88,7 +88,7 @@ async function claimWithCrashes(
   crashesFrom: number,
   crashesTo: number,
 ): Promise<Claimed> {
-  const [head, ...rows] = await lane.run<ClaimColumn>(CLAIM, [
+  const rows = await lane.run<ClaimColumn>(CLAIM, [
     checkId('claimId', request.claimId),
     request.worker.id,
     checkLease(request.leaseMs),
@@ -100,8 +100,11 @@ async function claimWithCrashes(
     request.buckets === undefined ? null : Buffer.from(request.buckets),
     request.share ?? request.limit,
   ])
+  const head = rows[0]
   if (head === undefined) return { jobs: [], walkMs: 0, at: undefined, cut: false }
-  const jobs = inOrder(rows.map((row) => toClaimedJob(request.claimId, row)))
+  const claimed: ClaimedJob[] = []
+  for (let i = 1; i < rows.length; i++) claimed.push(toClaimedJob(request.claimId, rows[i]!))
+  const jobs = inOrder(claimed)
   const walkMs = Number(head.lease_generation) / 1_000
   return { jobs, walkMs, at: head.available_at as StoredTime, cut: Number(head.attempts) > jobs.length }
 }

@@ -199,6 +199,7 @@ export class Marks {
 
   /** The walk ended at the last job of the least urgent priority it came to. */
   #lastReached({ places }: Asked, jobs: readonly ClaimedJob[]): number {
+    if (places.length === 1) return 0
     const lowest = jobs.at(-1)?.priority
     const queues = new Set(jobs.filter(({ priority }) => priority === lowest).map(({ queue }) => queue))
     return places.findLastIndex(({ queue }) => queues.has(queue))
@@ -207,11 +208,15 @@ export class Marks {
   /** Answers who had more than its share. */
   #setMarks({ fromStart, share }: Asked, jobs: readonly ClaimedJob[], full: boolean): Set<Place> {
     const bySpot = new Map<string, { readonly first: ClaimedJob; count: number }>()
+    // Jobs of one spot mostly follow each other: then it need not be looked up.
+    let spot: { readonly first: ClaimedJob; count: number } | undefined
     for (const job of jobs) {
-      const key = `${job.priority}${job.queue}`
-      const spot = bySpot.get(key)
-      if (spot === undefined) bySpot.set(key, { first: job, count: 1 })
-      else spot.count++
+      if (spot === undefined || spot.first.priority !== job.priority || spot.first.queue !== job.queue) {
+        const key = `${job.priority}${job.queue}`
+        spot = bySpot.get(key) ?? { first: job, count: 0 }
+        bySpot.set(key, spot)
+      }
+      spot.count++
     }
     const deep = new Set<Place>()
     for (const { first, count } of bySpot.values()) {

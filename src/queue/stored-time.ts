@@ -19,7 +19,12 @@ export function dateOf(time: StoredTime): Date {
 
 /** As a parameter of a statement, to the microsecond. */
 export function timeText(time: StoredTime): string {
-  return textBefore(time, 0)
+  const high = Number.parseInt(time.slice(0, 8), 16)
+  if (high >= 2 ** 21) return textBefore(time, 0)
+  // From 2000 to 2285 the microseconds fit into a number, and that is quicker: every claim asks for a time or two.
+  const micros = high * 2 ** 32 + Number.parseInt(time.slice(8), 16)
+  const text = new Date(Math.floor(micros / 1000) + YEAR_2000_MS).toISOString()
+  return `${text.slice(0, 10)} ${text.slice(11, 23)}${String(micros % 1000).padStart(3, '0')}+00`
 }
 
 /** The same, so many milliseconds earlier. */
