@@ -62,6 +62,7 @@ test('a kind with a limit of its own keeps to it, and leaves the rest to the oth
   await until('the worker is full', () => limited.now + free.now === 10)
   assert.ok(limited.now >= 1 && limited.now <= 2, `${limited.now} of the limited kind`)
   free.go.open()
+  await until('the limited kind has all that it may', () => limited.now === 2)
   limited.go.open()
   await until('all are completed', () => busy.tally.completed === 40)
   assert.equal(limited.most, 2)
