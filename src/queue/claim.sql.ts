@@ -20,20 +20,21 @@ delete from leasehold.claim c
 where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2
   and (select true from leasehold.job j where j.id = any (c.job_ids) and j.claim_id = c.id limit 1) is null`
 
-// Whether suspects wait: a look, so that a worker stops claiming other jobs only when it has to.   $1 queues  $2 kinds
-export const SUSPECTS_WAIT = `-- job.suspects_wait
-select true as wait
-from unnest((select $1::text[])) as i (queue)
-cross join lateral (
-  select from leasehold.job
-  where job.queue = i.queue and not job.blocked and job.crashes > 0 and job.available_at <= leasehold.clock()
-    and job.claim_id is null and job.kind = any ((select $2::text[])::text[])
-    and (job.expires_at is null or job.expires_at > leasehold.clock())
-    and job.kind <> all (array(select name from leasehold.kind where paused_at is not null))
-  limit 1
-) j
-where i.queue <> all (array(select name from leasehold.queue where paused_at is not null))
-limit 1`
+// How many suspects wait, up to $3: a look, so that a worker stops claiming other jobs only when it has to.   $1 queues  $2 kinds
+export const COUNT_SUSPECTS = `-- job.count_suspects
+select count(*) as count from (
+  select from unnest((select $1::text[])) as i (queue)
+  cross join lateral (
+    select from leasehold.job
+    where job.queue = i.queue and not job.blocked and job.crashes > 0 and job.available_at <= leasehold.clock()
+      and job.claim_id is null and job.kind = any ((select $2::text[])::text[])
+      and (job.expires_at is null or job.expires_at > leasehold.clock())
+      and job.kind <> all (array(select name from leasehold.kind where paused_at is not null))
+    limit $3
+  ) j
+  where i.queue <> all (array(select name from leasehold.queue where paused_at is not null))
+  limit $3
+) as waiting`
 
 // Releases a whole claim whose reply was lost, without knowing what is in it. The jobs never started: attempt and place in
 // the line are kept. A job whose cancellation was requested is cancelled. A worker is woken, as by an enqueue.

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { checkInteger } from '../core/check.ts'
 import type { Lane, Row } from '../db/lane.ts'
-import { CLAIM, CLOSE, RELEASE_CLAIM, RENEW, SUSPECTS_WAIT } from './claim.sql.ts'
+import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
 import { everySpot, type Look, type Spot, type Walk } from './marks.ts'
 import { checkId, checkLease, idArray, numericArray } from './parameters.ts'
@@ -76,9 +76,20 @@ function shuffled(queues: readonly string[]): string[] {
     .map(({ queue }) => queue)
 }
 
+/** How many jobs wait whose lease has expired before, as far as it matters. */
+export async function countSuspects(
+  lane: Lane,
+  queues: readonly string[],
+  kinds: readonly string[],
+  atMost = 1_000,
+): Promise<number> {
+  const [row] = await lane.run<'count'>(COUNT_SUSPECTS, [queues, kinds, checkInteger('atMost', atMost, 1, 10_000)])
+  return Number(row!.count)
+}
+
 /** Whether there is anything for `claimSuspects` to claim. */
 export async function suspectsWait(lane: Lane, queues: readonly string[], kinds: readonly string[]): Promise<boolean> {
-  return (await lane.run(SUSPECTS_WAIT, [queues, kinds])).length > 0
+  return (await countSuspects(lane, queues, kinds, 1)) > 0
 }
 
 async function claimWithCrashes(

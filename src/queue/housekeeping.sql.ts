@@ -119,22 +119,6 @@ with due as materialized (
 select leasehold.finish('dead_letter', array_agg(id), null, array_agg('expired'::text)) as finished, array_agg(id) as ids
 from due`
 
-// How many suspects wait, up to $3: as many workers are needed to claim them.   $1 queues  $2 kinds
-export const COUNT_SUSPECTS = `-- job.count_suspects
-select count(*) as count from (
-  select from unnest((select $1::text[])) as i (queue)
-  cross join lateral (
-    select from leasehold.job
-    where job.queue = i.queue and not job.blocked and job.crashes > 0 and job.available_at <= leasehold.clock()
-      and job.claim_id is null and job.kind = any ((select $2::text[])::text[])
-      and (job.expires_at is null or job.expires_at > leasehold.clock())
-      and job.kind <> all (array(select name from leasehold.kind where paused_at is not null))
-    limit $3
-  ) j
-  where i.queue <> all (array(select name from leasehold.queue where paused_at is not null))
-  limit $3
-) as waiting`
-
 // What to tell of jobs that were just buried. $1 ids
 export const BURIED = `-- dead_letter.buried
 select id, kind, queue, lease_generation, attempts, reason, error from leasehold.dead_letter

@@ -6,7 +6,6 @@ import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import {
   BURIED,
-  COUNT_SUSPECTS,
   DROP_PARTITIONS,
   DROP_PARTITIONS_PAST,
   EXPIRE,
@@ -75,17 +74,6 @@ export async function lookBeforeSweep(
   const values = [checkMilliseconds('gapMs', gapMs), checkLease(leaseMs)]
   const [row] = await lane.run<'away' | 'expired'>(LOOK_BEFORE_SWEEP, values)
   return { wasAway: row!.away === 't', anyExpired: row!.expired === 't' }
-}
-
-/** How many jobs wait whose lease has expired before, as far as it matters. */
-export async function countSuspects(
-  lane: Lane,
-  queues: readonly string[],
-  kinds: readonly string[],
-  atMost = 1_000,
-): Promise<number> {
-  const [row] = await lane.run<'count'>(COUNT_SUSPECTS, [queues, kinds, checkLimit(atMost)])
-  return Number(row!.count)
 }
 
 export interface Buried {

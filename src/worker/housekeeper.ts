@@ -7,11 +7,11 @@ import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
+import { countSuspects } from '../queue/claim.ts'
 import { readRetention } from '../queue/configuration.ts'
 import { type Duty, takeDuties, takeSooner } from '../queue/duty.ts'
 import {
   buried,
-  countSuspects,
   dropPartitions,
   expire,
   lookBeforeSweep,

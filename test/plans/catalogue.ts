@@ -125,7 +125,7 @@ export const HOT: Record<string, Hot> = {
   CANCEL: { sql: operatorSql.CANCEL, args: [IDS, "'ada'", "'why'"] },
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS, "'ada'"] },
   CLOSE: { sql: claimSql.CLOSE, args: ['array[1, 2, 3]::bigint[]', WORKER] },
-  SUSPECTS_WAIT: { sql: claimSql.SUSPECTS_WAIT, args: ["array['plan']", "array['plan']"] },
+  COUNT_SUSPECTS: { sql: claimSql.COUNT_SUSPECTS, args: ["array['plan']", "array['plan']", '1000'] },
   BEGIN_EFFECT: { sql: effectSql.BEGIN, args: ['1', '1', "'new'", RUN] },
   TAKE_OVER: { sql: effectSql.TAKE_OVER, args: ['1', '1', "'a'", RUN, RUN] },
   DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", RUN, "'1'"] },
@@ -140,7 +140,6 @@ export const HOT: Record<string, Hot> = {
 export const NOW_AND_THEN: Record<string, Hot> = {
   SWEEP: { sql: housekeepingSql.SWEEP, args: ['1', '20000', 'true'] },
   BURIED: { sql: housekeepingSql.BURIED, args: [IDS] },
-  COUNT_SUSPECTS: { sql: housekeepingSql.COUNT_SUSPECTS, args: ["array['plan']", "array['plan']", '1000'] },
   RECORDED: { sql: outcomeSql.RECORDED, args: [IDS, CLAIM_IDS] },
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
