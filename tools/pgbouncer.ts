@@ -17,12 +17,16 @@ export interface PgBouncerOptions {
   /** Server connections for each database. */
   poolSize?: number
   mode?: 'transaction' | 'session' | 'statement'
+  /** Default: a free one. */
+  port?: number
 }
 
 export interface PgBouncer {
   /** The same database through PgBouncer. The console is the database `pgbouncer`. */
   url: string
   pid: number
+  /** Resolves with its last output when it has ended, one way or the other. */
+  ended: Promise<string>
   /** May be called again. */
   stop(): Promise<void>
 }
@@ -30,7 +34,7 @@ export interface PgBouncer {
 export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBouncer> {
   const program = await findPgBouncer()
   for (let attempt = 1; ; attempt++) {
-    const port = await freePort()
+    const port = options.port ?? (await freePort())
     const bouncer = supervise(program, configuration(options, port))
     const through = new URL(options.url)
     through.hostname = '127.0.0.1'
@@ -39,7 +43,7 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
       const pid = await bouncer.up
       await connectOnce(through.href)
       bouncer.letProcessEnd()
-      return { url: through.href, pid, stop: bouncer.stop }
+      return { url: through.href, pid, ended: bouncer.ended, stop: bouncer.stop }
     } catch (error) {
       const log = bouncer.log().trimEnd()
       await bouncer.stop()
@@ -131,7 +135,7 @@ function supervise({ path, libraries }: Program, ini: string) {
     child.stdin!.destroy()
     await ended
   }
-  return { up, stop, log: () => log, letProcessEnd: () => hold(child, false) }
+  return { up, ended: ended.then(() => log.trimEnd()), stop, log: () => log, letProcessEnd: () => hold(child, false) }
 }
 
 /** Whether the event loop stays alive for the program: a script that forgets to stop it still ends. */

@@ -55,6 +55,7 @@ export async function createWorld(options: { readonly standby: boolean }): Promi
   const started: PostgresServer[] = [await startPostgres(postgres)]
   let primary = started[0]!
   let bouncer: PgBouncer | undefined
+  let poolerMayEnd = false
   let standby: Standby | undefined
   const target = { host: '127.0.0.1', port: primary.port }
   const proxy = await startFaultyProxy(target)
@@ -69,10 +70,24 @@ export async function createWorld(options: { readonly standby: boolean }): Promi
   const url = proxy.url(urlOf(primary.url))
   let leasehold = await prepared(urlOf(primary.url), admin)
 
+  const stopPooler = async () => {
+    poolerMayEnd = true
+    await bouncer?.stop()
+  }
+  // Some versions end by themselves when a cancel request comes at the wrong moment. As a service they are started again.
+  const startPooler = async (port?: number) => {
+    bouncer = await startPgBouncer({ url, poolSize: 12, ...(port === undefined ? {} : { port }) })
+    const at = Number(new URL(bouncer.url).port)
+    void bouncer.ended.then((output) => {
+      if (poolerMayEnd) return
+      witness.write('pooler ended', { output: output.slice(-500) })
+      void startPooler(at).catch(() => {})
+    })
+  }
   const stop = async () => {
     await leasehold.close()
     await admin.end()
-    await bouncer?.stop()
+    await stopPooler()
     await proxy.stop()
     for (const server of started.toReversed()) await server.stop()
     witness.close()
@@ -83,7 +98,7 @@ export async function createWorld(options: { readonly standby: boolean }): Promi
   }
   try {
     if (options.standby) await makeStandby()
-    bouncer = await startPgBouncer({ url, poolSize: 12 }).catch(() => undefined)
+    await startPooler().catch(() => {})
   } catch (error) {
     await stop()
     throw error
@@ -104,7 +119,7 @@ export async function createWorld(options: { readonly standby: boolean }): Promi
     client: () => new pg.Client({ connectionString: urlOf(primary.url), connectionTimeoutMillis: 10_000 }),
     crash: () => primary.restart('immediate'),
     makeStandby,
-    stopPooler: async () => bouncer?.stop(),
+    stopPooler,
     failOver: async (loseForMs) => {
       if (standby === undefined) return false
       const next = standby

@@ -4,13 +4,18 @@
  *
  * The cancel request names the connection, not the statement, so it is sent before the socket is closed: PgBouncer passes it
  * on only while the client is there. The connection is never used again, so a late request cannot hit another statement.
+ *
+ * The socket of the request is left to the server to close. PgBouncer 1.18 to 1.20 may end altogether when a client leaves
+ * whose request it has not passed on yet (decisions/0028).
  */
 import pg from 'pg'
 import { DeadlineError } from '../core/errors.ts'
-import { withDeadline } from '../core/timer.ts'
+import { Alarm, monotonicMs, withDeadline } from '../core/timer.ts'
 
 /** For the request, and for the statement to end. A server that cannot be reached gets no longer. */
 const CANCEL_MS = 1_000
+/** A server that has not closed the request's socket by then is not there. */
+const LEAVE_OPEN_MS = 60_000
 
 /** What pg does not declare, or declares as private. */
 interface Internals {
@@ -36,16 +41,26 @@ export async function cancelAndDestroy(
   client: pg.ClientBase,
   statement: Promise<unknown>,
   stream?: pg.ClientConfig['stream'],
+  withinMs = CANCEL_MS,
 ): Promise<void> {
   const { request, done } = cancelRequest(client as unknown as Internals, stream)
   const ended = statement.then(
     () => {},
     () => {},
   )
-  const late = () => new DeadlineError('Cancelling a statement', CANCEL_MS)
-  await withDeadline(Promise.all([done, ended]), CANCEL_MS, late).catch(() => {})
-  request?.stream.destroy()
+  const late = () => new DeadlineError('Cancelling a statement', withinMs)
+  await withDeadline(Promise.all([done, ended]), withinMs, late).catch(() => {})
+  if (request !== undefined) closeInTheEnd(request, done)
   destroy(client)
+}
+
+function closeInTheEnd(request: RequestConnection, done: Promise<void>): void {
+  const alarm = new Alarm(() => request.stream.destroy())
+  alarm.set(monotonicMs() + LEAVE_OPEN_MS)
+  void done.then(() => {
+    alarm.set(Number.POSITIVE_INFINITY)
+    request.stream.destroy()
+  })
 }
 
 /** Without a goodbye: the server may not be there to receive it. */
