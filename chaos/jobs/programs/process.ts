@@ -41,7 +41,7 @@ pool.on('connect', (client) => client.on('error', () => {}))
 export const leasehold = new library.Leasehold({
   pool,
   ...(orders.pooled ? { prepare: false, listen: false } : {}),
-  log: ({ level, message }) => witness.write('log', { level, message }),
+  log: ({ level, message, jobId }) => witness.write('log', { level, message, job: jobId }),
 })
 
 export const KINDS = new Map(
