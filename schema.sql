@@ -468,6 +468,33 @@ CREATE OR REPLACE FUNCTION leasehold.clock()
 RETURN statement_timestamp()
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.complete_and_forget(job_ids bigint[], claim_ids bigint[], worker_id uuid)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '5ms'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  claimed record;
+begin
+  for claimed in
+    select i.claim_id as id, array_agg(i.id) as jobs from unnest(job_ids, claim_ids) as i (id, claim_id) group by i.claim_id
+  loop
+    if "leasehold".finish('completed', claimed.jobs, complete_and_forget.worker_id, fence => claimed.id)
+      < cardinality(claimed.jobs)
+    then
+      raise no_data_found;
+    end if;
+  end loop;
+  return true;
+exception when lock_not_available or no_data_found then
+  return false;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.drop_partitions(keep_attempts interval)
  RETURNS integer
  LANGUAGE plpgsql
@@ -597,8 +624,8 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.finish(status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] DEFAULT NULL::text[], errors jsonb[] DEFAULT NULL::jsonb[], results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[])
- RETURNS boolean
+CREATE OR REPLACE FUNCTION leasehold.finish(status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] DEFAULT NULL::text[], errors jsonb[] DEFAULT NULL::jsonb[], results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], fence bigint DEFAULT NULL::bigint)
+ RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_nestloop TO 'off'
@@ -610,14 +637,15 @@ AS $function$
 #variable_conflict use_column
 declare
   at constant timestamptz := "leasehold".clock();
-  forgotten integer;
+  forgotten integer := 0;
+  moved integer;
 begin
   if job_ids is null then
-    return true;
+    return 0;
   end if;
   if finish.status = 'dead_letter' then
     with ended as (
-      delete from "leasehold".job where job.id = any (job_ids) returning *
+      delete from "leasehold".job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
     )
     insert into "leasehold".dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
       claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, error,
@@ -630,29 +658,33 @@ begin
         order by a.lease_generation desc, a.ended_at desc limit 1
       )), e.payload, e.partition_key, e.idempotency_key, e.metadata
     from ended e join unnest(job_ids, reasons, errors) as told (id, reason, error) on told.id = e.id;
-    return true;
+    get diagnostics moved = row_count;
+    return moved;
   end if;
   if finish.status = 'completed' and keep_ms is null then
-    delete from "leasehold".job where job.id = any (job_ids) and job.idempotency_key is null;
+    delete from "leasehold".job
+    where job.id = any (job_ids) and (fence is null or job.claim_id = fence) and job.idempotency_key is null;
     get diagnostics forgotten = row_count;
-    if forgotten = cardinality(array_remove(job_ids, null)) then
-      return true;
+    if forgotten = cardinality(job_ids) then
+      return forgotten;
     end if;
   end if;
   with ended as (
-    delete from "leasehold".job where job.id = any (job_ids) returning *
+    delete from "leasehold".job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
+  ), archived as (
+    insert into "leasehold".archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
+      claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
+      partition_key, idempotency_key, metadata, result, cancel_reason)
+    select e.id, case finish.status when 'cancelled' then at + interval '7 days'
+        else at + coalesce(told.keep_ms, 0) * interval '1 ms' end,
+      at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id, finish.status,
+      e.attempts, e.max_attempts, e.priority, e.partition_bucket, e.queue, e.kind, e.payload, e.partition_key,
+      e.idempotency_key, e.metadata, told.result, told.reason
+    from ended e join unnest(job_ids, results, keep_ms, reasons) as told (id, result, keep_ms, reason) on told.id = e.id
+    where finish.status = 'cancelled' or told.keep_ms is not null or e.idempotency_key is not null
   )
-  insert into "leasehold".archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
-    claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
-    partition_key, idempotency_key, metadata, result, cancel_reason)
-  select e.id, case finish.status when 'cancelled' then at + interval '7 days'
-      else at + coalesce(told.keep_ms, 0) * interval '1 ms' end,
-    at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id, finish.status,
-    e.attempts, e.max_attempts, e.priority, e.partition_bucket, e.queue, e.kind, e.payload, e.partition_key,
-    e.idempotency_key, e.metadata, told.result, told.reason
-  from ended e join unnest(job_ids, results, keep_ms, reasons) as told (id, result, keep_ms, reason) on told.id = e.id
-  where finish.status = 'cancelled' or told.keep_ms is not null or e.idempotency_key is not null;
-  return true;
+  select count(*) into moved from ended;
+  return forgotten + moved;
 end
 $function$
 ;

@@ -266,16 +266,17 @@ $$;
 -- The way out of leasehold.job (decisions/0024). A statement locks rows and judges them; this moves them. Whatever else must
 -- happen when a job ends is written here, and in the two completions that a test compares with it.
 --
--- The caller holds the lock of every row it names, so nothing can have changed them since it judged. The arrays are parallel
--- to job_ids; one that is null is all nulls, and an id that is null names no job.
+-- The caller holds the lock of every row it names, so nothing can have changed them since it judged. Or it gives a fence: then
+-- only jobs that are held under that claim leave. Answers how many did. The arrays are parallel to job_ids; one that is null is
+-- all nulls, and an id that is null names no job.
 --   completed    to the archive for keep_ms; null: deleted, unless it has an idempotency key, which needs its finish time
 --   cancelled    to the archive for 7 days, with the reason
 --   dead_letter  to dead_letter, with reason and error; without an error, with that of its last failed attempt
 -- Lists of one call are joined by hash, never by a loop within a loop. A lease that expired counts as one more crash.
 create function leasehold.finish(
   status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] default null, errors jsonb[] default null,
-  results jsonb[] default null, keep_ms double precision[] default null
-) returns boolean
+  results jsonb[] default null, keep_ms double precision[] default null, fence bigint default null
+) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set enable_nestloop = off
@@ -287,14 +288,15 @@ as $$
 #variable_conflict use_column
 declare
   at constant timestamptz := leasehold.clock();
-  forgotten integer;
+  forgotten integer := 0;
+  moved integer;
 begin
   if job_ids is null then
-    return true;
+    return 0;
   end if;
   if finish.status = 'dead_letter' then
     with ended as (
-      delete from leasehold.job where job.id = any (job_ids) returning *
+      delete from leasehold.job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
     )
     insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
       claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, error,
@@ -307,28 +309,64 @@ begin
         order by a.lease_generation desc, a.ended_at desc limit 1
       )), e.payload, e.partition_key, e.idempotency_key, e.metadata
     from ended e join unnest(job_ids, reasons, errors) as told (id, reason, error) on told.id = e.id;
-    return true;
+    get diagnostics moved = row_count;
+    return moved;
   end if;
   if finish.status = 'completed' and keep_ms is null then
-    delete from leasehold.job where job.id = any (job_ids) and job.idempotency_key is null;
+    delete from leasehold.job
+    where job.id = any (job_ids) and (fence is null or job.claim_id = fence) and job.idempotency_key is null;
     get diagnostics forgotten = row_count;
-    if forgotten = cardinality(array_remove(job_ids, null)) then
-      return true;
+    if forgotten = cardinality(job_ids) then
+      return forgotten;
     end if;
   end if;
   with ended as (
-    delete from leasehold.job where job.id = any (job_ids) returning *
+    delete from leasehold.job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
+  ), archived as (
+    insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
+      claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
+      partition_key, idempotency_key, metadata, result, cancel_reason)
+    select e.id, case finish.status when 'cancelled' then at + interval '7 days'
+        else at + coalesce(told.keep_ms, 0) * interval '1 ms' end,
+      at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id, finish.status,
+      e.attempts, e.max_attempts, e.priority, e.partition_bucket, e.queue, e.kind, e.payload, e.partition_key,
+      e.idempotency_key, e.metadata, told.result, told.reason
+    from ended e join unnest(job_ids, results, keep_ms, reasons) as told (id, result, keep_ms, reason) on told.id = e.id
+    where finish.status = 'cancelled' or told.keep_ms is not null or e.idempotency_key is not null
   )
-  insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
-    claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
-    partition_key, idempotency_key, metadata, result, cancel_reason)
-  select e.id, case finish.status when 'cancelled' then at + interval '7 days'
-      else at + coalesce(told.keep_ms, 0) * interval '1 ms' end,
-    at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id, finish.status,
-    e.attempts, e.max_attempts, e.priority, e.partition_bucket, e.queue, e.kind, e.payload, e.partition_key,
-    e.idempotency_key, e.metadata, told.result, told.reason
-  from ended e join unnest(job_ids, results, keep_ms, reasons) as told (id, result, keep_ms, reason) on told.id = e.id
-  where finish.status = 'cancelled' or told.keep_ms is not null or e.idempotency_key is not null;
+  select count(*) into moved from ended;
+  return forgotten + moved;
+end
+$$;
+
+-- Completes large batches of jobs that are not kept: each claim's jobs leave through finish() with the claim as fence. No row is
+-- locked beforehand, which took half of the time; for jobs that are kept it made no difference. So this may wait for a row that
+-- somebody has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and the answer is false: the
+-- completion that looks at each job by itself is next.
+--
+-- Two of these never wait for each other, since a job is held under one claim. Whatever else it waits for, and that waits for it,
+-- is rid of it after the 5 ms.
+create function leasehold.complete_and_forget(job_ids bigint[], claim_ids bigint[], worker_id uuid) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set lock_timeout = '5ms'
+  set jit = off
+as $$
+#variable_conflict use_column
+declare
+  claimed record;
+begin
+  for claimed in
+    select i.claim_id as id, array_agg(i.id) as jobs from unnest(job_ids, claim_ids) as i (id, claim_id) group by i.claim_id
+  loop
+    if leasehold.finish('completed', claimed.jobs, complete_and_forget.worker_id, fence => claimed.id)
+      < cardinality(claimed.jobs)
+    then
+      raise no_data_found;
+    end if;
+  end loop;
   return true;
+exception when lock_not_available or no_data_found then
+  return false;
 end
 $$;

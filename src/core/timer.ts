@@ -28,7 +28,8 @@ export class Pause {
   /** Resolves after `ms`, or when it is ended. */
   wait(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.end(), Math.min(ms, LONGEST_MS))
+      // Node cuts a fraction off, and what is not due yet would be done in vain, and again.
+      const timer = setTimeout(() => this.end(), Math.min(Math.ceil(ms), LONGEST_MS))
       this.#end = () => {
         clearTimeout(timer)
         this.#end = undefined
@@ -74,7 +75,7 @@ export class Alarm {
     clearTimeout(this.#timer)
     this.#at = at
     if (at === Number.POSITIVE_INFINITY) return
-    const wait = Math.min(Math.max(0, at - monotonicMs()), LONGEST_MS)
+    const wait = Math.min(Math.max(0, Math.ceil(at - monotonicMs())), LONGEST_MS)
     this.#timer = setTimeout(() => {
       this.#at = Number.POSITIVE_INFINITY
       this.#ring()

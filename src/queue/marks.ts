@@ -7,6 +7,10 @@
  * look from the beginning: every 250 ms, and at once after a short batch or a wake-up, but looks take no more than a
  * thirtieth of the time, however slow somebody's long transaction makes them.
  *
+ * Once a queue was seen empty the next claim starts a little before that time instead, by two seconds while that is cheap. It
+ * finds new work, and what was committed late by less. So a worker that is told of new work answers with one claim, and looks
+ * from the beginning 250 ms after the last look. Without that, every second claim of a trickle was a look in vain.
+ *
  * Queues take turns. One that had more than its share when it was last asked, or was never asked, counts as deep, and each
  * gets as much of a claim as there are deep ones. Claims between looks ask the deep queues and a few of the others: from
  * their mark, from when they were last seen empty, or, once, from the beginning. A look that was full before it reached the
@@ -26,6 +30,10 @@ const LOOK_COST_FACTOR = 30
 const LONGEST_WAIT_MS = 30_000
 /** A queue was empty when it was looked at, but for transactions that had begun and were committed up to so much later. */
 const LATE_BY_MS = 2_000
+const LATE_BY_AT_LEAST_MS = 10
+/** A walk that takes longer, and longer for each job it finds, started too early. */
+const WALK_MS = 0.5
+const WALK_MS_A_JOB = 0.02
 const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 /** How many queues a claim between looks asks, however many are served. */
 const DEEP_AT_ONCE = 64
@@ -51,6 +59,7 @@ export type Walk = readonly Spot[] | Look
 export interface Asked {
   readonly walk: Walk
   readonly fromStart: boolean
+  readonly everyKind: boolean
   /** From one queue and priority at most. */
   readonly share: number
   /** In the order of the walk. */
@@ -76,8 +85,8 @@ interface Place {
   known: boolean
   /** It had more than its share when it was asked last. */
   deep: boolean
-  /** Nothing was there soon after that time. */
-  emptyAt: string
+  /** Everything that was due by then, and committed, was claimed. Undefined: there was more. */
+  emptyAt: StoredTime | undefined
 }
 
 /** The beginning of every priority of these queues, most urgent first. */
@@ -103,11 +112,14 @@ export class Marks {
   #lookCostsMs: [number, number] = [0, 0]
   #lookedAt = Number.NEGATIVE_INFINITY
   #hurry = true
+  #lateByMs = LATE_BY_MS
+  /** Whether this worker is told of new work. */
+  isTold = false
 
   /** `now` is monotonic, in milliseconds. */
   constructor(queues: readonly string[], now: () => number = () => performance.now(), random = Math.random) {
     const newPlace = (queue: string): Place => {
-      return { queue, marks: new Map(), known: false, deep: false, emptyAt: '-infinity' }
+      return { queue, marks: new Map(), known: false, deep: false, emptyAt: undefined }
     }
     this.#places = [...new Set(queues)].map(newPlace)
     this.#byQueue = new Map(this.#places.map((place) => [place.queue, place]))
@@ -128,7 +140,8 @@ export class Marks {
     const deep = places.filter((place) => place.deep || !place.known).length
     const share = Math.ceil(limit / Math.max(1, deep))
     const look = () => ({ queues: places.map(({ queue }) => queue), dueForMs: this.#slices.next })
-    return { walk: fromStart ? look() : spotsOf(places), fromStart, share, places }
+    const walk = fromStart ? look() : this.#spotsOf(places)
+    return { walk, fromStart, everyKind: among === undefined, share, places }
   }
 
   /**
@@ -140,18 +153,20 @@ export class Marks {
     const full = jobs.length >= limit || cut
     const last = full ? this.#lastReached(asked, jobs) : asked.places.length - 1
     const deep = this.#setMarks(asked, jobs, full)
+    const sawEmpty = !full && at !== undefined && asked.everyKind && !isSlice(asked)
     asked.places.forEach((place, index) => {
       if (index > last) return
       this.#told.delete(place)
       place.known = true
       place.deep = deep.has(place) || (full && index === last)
-      if (full || at === undefined || deep.has(place) || isSlice(asked)) return
-      if (place.marks.size === 0) place.emptyAt = textBefore(at, LATE_BY_MS)
+      if (place.deep) place.emptyAt = undefined
+      else if (sawEmpty) place.emptyAt = at
     })
     if (full) this.#nextTurn(asked, last)
     const more = full || deep.size > 0
     const sawAll = asked.fromStart && this.#looked(asked, walkMs, jobs.length, more)
-    if (jobs.length < limit && !cut) this.#hurry = true
+    if (!asked.fromStart) this.#walked(walkMs, jobs.length)
+    if (!full && !(this.isTold && sawEmpty)) this.#hurry = true
     if (asked.fromStart && last < asked.places.length - 1) this.#hurry = true
     return { more, nothingElse: sawAll && !more }
   }
@@ -163,11 +178,16 @@ export class Marks {
     this.#slices.failed(afterMs)
   }
 
-  /** Something may have appeared behind the marks: a wake-up, a change of the ring. */
-  lookFromStart(queue?: string): void {
+  /** Something may have appeared behind the marks: a change of the ring, a call for help. */
+  lookFromStart(): void {
     this.#hurry = true
-    const place = queue === undefined ? undefined : this.#byQueue.get(queue)
+  }
+
+  /** Something is new in this queue. */
+  tell(queue: string): void {
+    const place = this.#byQueue.get(queue)
     if (place !== undefined) this.#told.add(place)
+    if (!this.isTold || place?.emptyAt === undefined) this.#hurry = true
   }
 
   /** Whether the next claim will be a look from the beginning. */
@@ -238,6 +258,29 @@ export class Marks {
     else this.#deepTurn = next
   }
 
+  #walked(walkMs: number, jobs: number): void {
+    const isCheap = walkMs <= WALK_MS + WALK_MS_A_JOB * jobs
+    this.#lateByMs = isCheap
+      ? Math.min(this.#lateByMs * 1.1, LATE_BY_MS)
+      : Math.max(this.#lateByMs / 2, LATE_BY_AT_LEAST_MS)
+  }
+
+  /** Most urgent first. A queue without a mark is asked for every priority. */
+  #spotsOf(places: readonly Place[]): Spot[] {
+    const spots: Spot[] = []
+    const starts = places.map(({ emptyAt }) => emptyAt && textBefore(emptyAt, Math.round(this.#lateByMs)))
+    for (const priority of PRIORITIES) {
+      places.forEach(({ queue, marks }, index) => {
+        const mark = marks.get(priority)
+        if (mark === undefined && marks.size > 0) return
+        const fromAt = starts[index]
+        if (fromAt !== undefined) spots.push({ queue, priority, fromAt, fromId: '0' })
+        else spots.push(mark ?? { queue, priority, fromAt: '-infinity', fromId: '0' })
+      })
+    }
+    return spots
+  }
+
   #looked(asked: Asked, walkMs: number, jobs: number, more: boolean): boolean {
     this.#lookedAt = this.#now()
     this.#lookCostsMs = [this.#lookCostsMs[1], walkMs]
@@ -253,14 +296,4 @@ export class Marks {
 
 function isSlice({ walk }: Asked): boolean {
   return 'queues' in walk && walk.dueForMs !== undefined
-}
-
-/** Most urgent first. A queue without a mark is asked for every priority, from when it was seen empty. */
-function spotsOf(places: readonly Place[]): Spot[] {
-  return PRIORITIES.flatMap((priority) =>
-    places.flatMap(({ queue, marks, emptyAt }) => {
-      if (marks.size === 0) return { queue, priority, fromAt: emptyAt, fromId: '0' }
-      return marks.get(priority) ?? []
-    }),
-  )
 }

@@ -69,6 +69,11 @@ select array_agg(position) filter (where keyed is null and not busy) as refused,
   array_agg(position) filter (where keyed is null and busy) as busy, array_agg(position) filter (where keyed) as keyed
 from missed having count(*) > 0`
 
+// Many of them at once; false: some are locked or not held any more, nothing was done, and COMPLETE_AND_FORGET is to be sent.
+//   $1 ids  $2 claim ids  $3 worker id
+export const COMPLETE_AND_FORGET_MANY = `-- job.complete_and_forget_many
+select leasehold.complete_and_forget($1, $2, $3) as done`
+
 // Every outcome but success, one item each:
 //   fail     spends the attempt; pending again after the delay, or a dead letter when attempts are used up
 //   bury     a dead letter now, for the reason given

@@ -9,6 +9,7 @@ import {
   CANCEL_REQUESTS,
   COMPLETE,
   COMPLETE_AND_FORGET,
+  COMPLETE_AND_FORGET_MANY,
   FORGIVE,
   HOLD,
   PROGRESS,
@@ -22,6 +23,9 @@ export const REASON_CHARS = 1_000
 
 /** How long a finished job is kept by default; leasehold.archive.forget_at has the same default. */
 export const KEEP_MS = 7 * 86_400_000
+
+/** From so many on it is cheaper not to look at each job by itself. */
+export const MANY = 50
 
 export interface Completion extends Lease {
   readonly result?: unknown
@@ -41,7 +45,7 @@ export interface NotWritten {
 export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const { first, repeated } = onePerLease(items)
   const forgotten = first.filter(({ keepMs }) => keepMs === false)
-  const { refused, busy, keyed } = await completeAndForget(lane, forgotten)
+  const { refused, busy, keyed } = await completeAndForget(lane, worker, forgotten)
   const kept = forgotten.length === 0 ? first : [...first.filter(({ keepMs }) => keepMs !== false), ...keyed]
   const more = await completeAndKeep(lane, worker, kept)
   return {
@@ -52,10 +56,16 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
 
 async function completeAndForget(
   lane: Lane,
+  worker: Worker,
   items: readonly Completion[],
 ): Promise<{ refused: Completion[]; busy: Completion[]; keyed: Completion[] }> {
   if (items.length === 0) return { refused: [], busy: [], keyed: [] }
-  const [row] = await lane.run<'refused' | 'busy' | 'keyed'>(COMPLETE_AND_FORGET, fences(items))
+  const fenced = fences(items)
+  if (items.length >= MANY) {
+    const [row] = await lane.run<'done'>(COMPLETE_AND_FORGET_MANY, [...fenced, worker.id])
+    if (row!.done === 't') return { refused: [], busy: [], keyed: [] }
+  }
+  const [row] = await lane.run<'refused' | 'busy' | 'keyed'>(COMPLETE_AND_FORGET, fenced)
   const at = (positions: string | null | undefined) => itemsAt(items, positions)
   return { refused: at(row?.refused), busy: at(row?.busy), keyed: at(row?.keyed) }
 }

@@ -83,7 +83,10 @@ export class Fetcher {
   #hears = false
   readonly #eagerness: Eagerness
   #isWoken = false
-  readonly #later = new Alarm(() => this.lookNow())
+  #isClaiming = false
+  /** A job was done with while a claim was under way. */
+  #freedMeanwhile = false
+  readonly #later = new Alarm(() => this.#claimNow())
   #answersLater = false
   #calledAt = Number.NEGATIVE_INFINITY
 
@@ -107,10 +110,10 @@ export class Fetcher {
 
   /** Somebody has put work into this queue. */
   wake(queue: string): void {
-    this.#marks.lookFromStart(queue)
+    this.#marks.tell(queue)
     this.#isWoken = true
     const afterMs = this.#eagerness.answerAfterMs()
-    if (afterMs === 0) this.lookNow()
+    if (afterMs === 0) this.#claimNow()
     else if (!this.#answersLater && afterMs < Number.POSITIVE_INFINITY) {
       this.#answersLater = true
       this.#later.set(monotonicMs() + afterMs)
@@ -120,22 +123,27 @@ export class Fetcher {
   /** There is more in this queue than another worker can take. */
   help(queue: string): void {
     if (this.#fullSince !== undefined) return
-    this.#marks.lookFromStart(queue)
+    this.#marks.tell(queue)
     this.#isWoken = true
-    this.lookNow()
+    this.#claimNow()
   }
 
   /** There may be work anywhere. */
   lookNow(): void {
+    this.#marks.lookFromStart()
+    this.#claimNow()
+  }
+
+  #claimNow(): void {
     this.#answerNoMore()
     this.#empty = false
-    this.#marks.lookFromStart()
     this.#loop.nudge()
   }
 
   /** Whether this worker is told of new work. What was enqueued before has not told it. */
   setHears(hears: boolean): void {
     this.#hears = hears
+    this.#marks.isTold = hears
     if (hears) this.lookNow()
   }
 
@@ -146,6 +154,9 @@ export class Fetcher {
 
   /** A job is done with, so there may be room. */
   slotsFreed(): void {
+    // The claim under way will show whether there is anything for it.
+    this.#freedMeanwhile = this.#isClaiming
+    if (this.#isClaiming) return
     const { slots, takesMore } = this.#options
     const wants = () => this.#desk.for === 'everyone' && !this.#empty && slots.wantsMore() && takesMore()
     // What an empty look has left behind, a worker that is told of new work need not look for when its last job ends.
@@ -201,6 +212,7 @@ export class Fetcher {
     }
     // Of a kind that was not asked for there may be more, as soon as one of its jobs has ended.
     this.#empty = last.everyKind
+    if (!last.everyKind && this.#freedMeanwhile) return 0
     if (slots.held === 0 && last.nothingElse) this.#options.onEmpty()
     const pollMs = this.#options.pollMs * (0.75 + 0.5 * Math.random())
     // A wake-up that came too soon after a look for another is not forgotten until the next poll.
@@ -219,7 +231,12 @@ export class Fetcher {
     const sentAt = monotonicMs()
     // One batch and no more: nobody has a share.
     const request = { claimId, worker, kinds: room.kinds, limit, leaseMs, share: once ? limit : asked.share }
-    const claimed = await claimAndMeasure(lane, request, asked.walk).catch((error) => {
+    this.#isClaiming = true
+    this.#freedMeanwhile = false
+    const sent = claimAndMeasure(lane, request, asked.walk).finally(() => {
+      this.#isClaiming = false
+    })
+    const claimed = await sent.catch((error) => {
       this.#marks.failed(asked, monotonicMs() - sentAt)
       if (maybeSent(error)) leases.lostReply(claimId)
       throw error

@@ -71,6 +71,7 @@ export const FINISHES: Record<string, string> = {
     `results => ${repeated("'1'", 'jsonb')}, keep_ms => ${repeated('1', 'float8')}`,
   ),
   'completed and not kept': finish('completed', 'keep_ms => null'),
+  'completed and not kept, by claim': finish('completed', 'fence => 1'),
   cancelled: finish('cancelled', repeated("'why'", 'text')),
   'dead letters': finish('dead_letter', repeated("'fatal'", 'text')),
 }
@@ -152,6 +153,7 @@ export const NOW_AND_THEN: Record<string, Hot> = {
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
   housekeepingSql.LOOK_BEFORE_SWEEP, // one row
+  outcomeSql.COMPLETE_AND_FORGET_MANY, // see FINISHES
   outcomeSql.FORGIVE,
   outcomeSql.BE_IN_A_TRANSACTION,
   effectSql.SAVEPOINT,

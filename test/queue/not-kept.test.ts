@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { newClaimId } from '../../src/queue/claim.ts'
-import { complete } from '../../src/queue/outcome.ts'
+import { COMPLETE_AND_FORGET_MANY } from '../../src/queue/outcome.sql.ts'
+import { complete, MANY } from '../../src/queue/outcome.ts'
 import { countGenerations, suiteDatabase } from '../support/database.ts'
-import { claimedBy, newWorker } from '../support/queue.ts'
+import { claimedBy, claimNext, enqueueMany, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 await countGenerations(db)
@@ -55,4 +56,57 @@ test('kept and not kept, stale and locked, in one batch: each is answered as if 
     'mixed kept: completed',
     'mixed stale: processing',
   ])
+})
+
+/** Two claims that make a batch for which each job is not looked at by itself. */
+async function manyClaimed(queue: string) {
+  await enqueueMany(lane, MANY + 20, { queue })
+  const claims = [MANY, 20].map((limit) => claimNext(lane, { queues: [queue], kinds: ['mail'], worker, limit }))
+  return (await Promise.all(claims)).flat().map((job) => ({ ...job, keepMs: false as const }))
+}
+
+const left = async (queue: string) =>
+  (await db.pool.query('select id, status::text from leasehold.jobs where queue = $1', [queue])).rows
+
+test('a large batch is completed at once, each claim by its own fence', async () => {
+  const jobs = await manyClaimed('many')
+  assert.deepEqual(await complete(lane, worker, jobs), { refused: [], busy: [] })
+  assert.deepEqual(await left('many'), [])
+})
+
+test('a large batch with a stale lease, a locked row and keys is answered as if each were alone', async () => {
+  const keyed = { ...(await claimed('many mixed', { idempotencyKey: 'k' })), keepMs: false as const }
+  const [locked, taken, ...others] = await manyClaimed('many mixed')
+  const stale = { ...taken!, claimId: newClaimId() }
+  const client = await db.connect()
+  await client.query('begin')
+  await client.query('select from leasehold.job where id = $1 for update', [locked!.jobId])
+  const answer = await complete(lane, worker, [locked!, stale, keyed, ...others])
+  const ids = (leases: readonly { jobId: string }[]) => leases.map(({ jobId }) => jobId)
+  assert.deepEqual(ids(answer.refused), [stale.jobId])
+  assert.deepEqual(ids(answer.busy), [locked!.jobId], 'nobody waits for it')
+  await client.query('rollback')
+  const rest = new Map((await left('many mixed')).map(({ id, status }) => [id, status]))
+  assert.deepEqual(
+    rest,
+    new Map([
+      [keyed.jobId, 'completed'],
+      [locked!.jobId, 'processing'],
+      [taken!.jobId, 'processing'],
+    ]),
+  )
+})
+
+test('what completes many jobs at once completes all or none', async () => {
+  const jobs = await manyClaimed('many or none')
+  const send = (claimIds: string[]) =>
+    lane.run<'done'>(COMPLETE_AND_FORGET_MANY, [jobs.map(({ jobId }) => jobId), claimIds, worker.id])
+  const claimIds = jobs.map(({ claimId }) => claimId)
+  // The fence is the claim, and not merely one of the claims of the batch.
+  const swapped = [...claimIds.slice(0, -1), claimIds[0]!]
+  assert.notEqual(claimIds.at(-1), claimIds[0])
+  assert.equal((await send(swapped))[0]!.done, 'f')
+  assert.equal((await left('many or none')).length, jobs.length)
+  assert.equal((await send(claimIds))[0]!.done, 't')
+  assert.deepEqual(await left('many or none'), [])
 })

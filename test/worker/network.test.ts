@@ -244,6 +244,12 @@ test('no job is claimed or started while outcomes cannot be recorded, and those 
   const cannot = next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
   const first = (await lh.enqueue(task, 0)).jobId
   await cannot
+  // A claim that was sent before may be under way. From here on none is sent.
+  await next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
+  await until('no claim is under way', async () => {
+    const active = `from pg_stat_activity where datname = current_database() and state = 'active'`
+    return (await count(db, `${active} and query like '-- job.claim%'`)) === 0
+  })
   const others = await lh.enqueueMany(task, numbers(3))
   await next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
   assert.deepEqual(started, [first])
