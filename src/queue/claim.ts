@@ -99,18 +99,31 @@ async function claimWithCrashes(
   crashesFrom: number,
   crashesTo: number,
 ): Promise<Claimed> {
+  const [claimId, ...asked] = claimArguments(request, walk)
   const rows = await lane.run<ClaimColumn>(CLAIM, [
-    checkId('claimId', request.claimId),
+    claimId,
     request.worker.id,
-    checkLease(request.leaseMs),
-    checkInteger('limit', request.limit, 1, MAX_CLAIM),
-    request.kinds,
-    ...('queues' in walk ? lookArguments(walk) : spotArguments(walk)),
+    ...asked,
     crashesFrom,
     crashesTo,
     request.buckets === undefined ? null : Buffer.from(request.buckets),
     request.share ?? request.limit,
   ])
+  return toClaimed(request, rows)
+}
+
+/** What every claim says, the share excepted. */
+export function claimArguments({ claimId, leaseMs, limit, kinds }: ClaimRequest, walk: Walk): unknown[] {
+  return [
+    checkId('claimId', claimId),
+    checkLease(leaseMs),
+    checkInteger('limit', limit, 1, MAX_CLAIM),
+    kinds,
+    ...('queues' in walk ? lookArguments(walk) : spotArguments(walk)),
+  ]
+}
+
+export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>[]): Claimed {
   const head = rows[0]
   if (head === undefined) return { jobs: [], walkMs: 0, at: undefined, cut: false }
   const claimed: ClaimedJob[] = []
@@ -175,7 +188,7 @@ export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId)
   return rows.map((row) => ({ jobId: row.id as JobId, claimId, generation: Number(row.lease_generation) }))
 }
 
-type ClaimColumn =
+export type ClaimColumn =
   | 'id'
   | 'lease_generation'
   | 'attempts'

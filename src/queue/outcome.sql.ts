@@ -14,8 +14,7 @@
 // leasehold.finish('completed') does, and test/plans/columns.test.ts compares them with it: every job that succeeds pays for
 // this statement, and the function took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024).
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
-export const COMPLETE = `-- job.complete
-with looked as materialized (
+const COMPLETED = `with looked as materialized (
   select i.position, i.id as asked, i.claim_id as claim, i.result, i.keep_ms, j.*
   from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::jsonb[]), (select $4::float8[]))
     with ordinality as i (id, claim_id, result, keep_ms, position)
@@ -40,11 +39,28 @@ with looked as materialized (
     select true from leasehold.job j where j.id = asked and j.claim_id = looked.claim
   ), false) as busy
   from looked where id is null
-)
+)`
+
+export const COMPLETE = `-- job.complete
+${COMPLETED}
 select array_agg(position) filter (where not busy) as refused, array_agg(position) filter (where busy) as busy
 from missed having count(*) > 0`
 
-// The same for jobs that are not kept: nothing of the row but its key is looked at, and nothing is written elsewhere. A job
+// A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the positions of what was not
+// completed; without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so
+// the claim passes it over.
+//   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
+//   $14, $15 due for so many ms  $16 share
+export const TURN = `-- job.turn
+${COMPLETED}
+select claimed.*, refused, busy
+from (
+  select array_agg(position) filter (where not busy) as refused, array_agg(position) filter (where busy) as busy from missed
+) as missed
+left join leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16) as claimed
+  on true`
+
+// COMPLETE for jobs that are not kept: nothing of the row but its key is looked at, and nothing is written elsewhere. A job
 // with an idempotency key is kept as long as the key, so it is answered as keyed, untouched, for COMPLETE.
 //   $1 ids  $2 claim ids
 export const COMPLETE_AND_FORGET = `-- job.complete_and_forget

@@ -3,7 +3,9 @@ import { InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { describeError, type ErrorDescription, encodeSafely, safeText } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
+import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
 import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
+import type { Walk } from './marks.ts'
 import {
   BE_IN_A_TRANSACTION,
   CANCEL_REQUESTS,
@@ -15,6 +17,7 @@ import {
   PROGRESS,
   RECORDED,
   SETTLE,
+  TURN,
 } from './outcome.sql.ts'
 import { checkId, idArray, numericArray } from './parameters.ts'
 
@@ -76,13 +79,37 @@ async function completeAndKeep(
   items: readonly Completion[],
 ): Promise<{ refused: Completion[]; busy: Completion[] }> {
   if (items.length === 0) return { refused: [], busy: [] }
-  const [row] = await lane.run<'refused' | 'busy'>(COMPLETE, [
+  const [row] = await lane.run<'refused' | 'busy'>(COMPLETE, completeArguments(worker, items))
+  return { refused: itemsAt(items, row?.refused), busy: itemsAt(items, row?.busy) }
+}
+
+function completeArguments(worker: Worker, items: readonly Completion[]): unknown[] {
+  return [
     ...fences(items),
     items.map(({ result, resultJson }) => resultJson ?? (result === undefined ? null : encodeSafely(result))),
     numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS)))),
     worker.id,
+  ]
+}
+
+/** Completes and claims in one statement: all of it happens, or nothing. No two of the items are of one job. */
+export async function turn(
+  lane: Lane,
+  items: readonly Completion[],
+  request: ClaimRequest,
+  walk: Walk,
+): Promise<{ readonly ended: NotWritten; readonly claimed: Claimed }> {
+  const rows = await lane.run<ClaimColumn | 'refused' | 'busy'>(TURN, [
+    ...completeArguments(request.worker, items),
+    ...claimArguments(request, walk),
+    request.share ?? request.limit,
   ])
-  return { refused: itemsAt(items, row?.refused), busy: itemsAt(items, row?.busy) }
+  const { refused, busy, available_at } = rows[0]!
+  return {
+    ended: { refused: itemsAt(items, refused).map(leaseOf), busy: itemsAt(items, busy).map(leaseOf) },
+    // Without a time the row is not the claim's: everything that was asked for is paused.
+    claimed: toClaimed(request, available_at === null ? [] : rows),
+  }
 }
 
 /** The items at these positions, counted from 1, as Postgres prints an array. */

@@ -11,7 +11,7 @@ import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { completeWithin, progress } from '../queue/outcome.ts'
 import { dateOf } from '../queue/stored-time.ts'
 import type { HeldJob, Job } from './job.ts'
-import type { Outcome } from './outcomes.ts'
+import type { Outcome } from './report.ts'
 
 /** Runs the handler of a job, whatever it does, and says what is to be recorded. Never rejects. */
 export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promise<Outcome> {

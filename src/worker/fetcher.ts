@@ -15,7 +15,7 @@
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { maybeSent } from '../db/session.ts'
-import { claimAndMeasure, claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
+import { claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
 import { callForHelp, clearBusy, markBusy } from '../queue/wake.ts'
@@ -23,6 +23,7 @@ import { Eagerness } from './eagerness.ts'
 import type { Leases } from './leases.ts'
 import { Loop, type LoopEvents } from './loop.ts'
 import type { Room, Slots } from './slots.ts'
+import type { Turns } from './turns.ts'
 
 /** Full claims for this long mean that wake-ups are useless. */
 const BUSY_AFTER_MS = 500
@@ -37,6 +38,7 @@ const STILL_WAIT_MS = 2_000
 
 export interface FetcherOptions {
   readonly lane: Lane
+  readonly turns: Turns
   readonly worker: Worker
   readonly leaseMs: number
   readonly pollMs: number
@@ -220,7 +222,7 @@ export class Fetcher {
   }
 
   async #claim(room: Room): Promise<Last> {
-    const { lane, worker, leaseMs, slots, leases, once, concurrency, onClaimed } = this.#options
+    const { turns, worker, leaseMs, slots, leases, once, concurrency, onClaimed } = this.#options
     const limit = once ? Math.min(room.limit, concurrency - this.#claimed) : room.limit
     const everyKind = room.kinds.length === this.#options.kinds.length
     const asked = this.#marks.next(limit, everyKind ? undefined : new Set(room.queues))
@@ -233,7 +235,7 @@ export class Fetcher {
     const request = { claimId, worker, kinds: room.kinds, limit, leaseMs, share: once ? limit : asked.share }
     this.#isClaiming = true
     this.#freedMeanwhile = false
-    const sent = claimAndMeasure(lane, request, asked.walk).finally(() => {
+    const sent = turns.claim(request, asked.walk).finally(() => {
       this.#isClaiming = false
     })
     const claimed = await sent.catch((error) => {

@@ -3,65 +3,39 @@
  *
  * They are sent in batches that clock themselves: one is under way at a time, and what ends meanwhile is the next. A lone
  * job is reported at once; under load batches grow by themselves, with no timer. An outcome leaves this class when it is
- * known: recorded, refused, or recorded earlier although the reply was lost.
+ * known: recorded, refused, or recorded earlier although the reply was lost. A claim may go along with completions (turns.ts).
  *
  * After a failure the batch is sent again, since every outcome carries its fence and a second one changes nothing. One that
  * is then refused may have been recorded the first time, so the database is asked (decisions/0009). A batch that the server
  * refuses for what is in it is sent one by one, so that one bad outcome does not hold up the others.
  */
 import { setImmediate } from 'node:timers/promises'
-import { RolledBackError } from '../core/errors.ts'
-import { describeError, encodeSafely } from '../core/storable.ts'
+import { describeError } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
-import { type Lease, leaseOf, type Worker } from '../queue/job.ts'
-import {
-  type Completion,
-  complete,
-  forgive,
-  type Recorded,
-  recorded,
-  type Settlement,
-  settle,
-  wasRecorded,
-} from '../queue/outcome.ts'
+import type { Worker } from '../queue/job.ts'
+import { type Completion, forgive, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
 import type { HeldJob } from './job.ts'
 import { Loop, type LoopEvents } from './loop.ts'
+import {
+  backoffOf,
+  finder,
+  type Known,
+  learn,
+  type Outcome,
+  type Report,
+  render,
+  rolledBack,
+  toItem,
+} from './report.ts'
+import type { Turns } from './turns.ts'
 
 const BATCH = 1_000
 /** A batch is rendered and sent in one go, and nothing else happens in this process meanwhile. */
 const BATCH_BYTES = 2 ** 22
-/** What an error may come to, roughly; it is rendered when it is sent. */
-const ERROR_BYTES = 8_192
 const BUSY_AGAIN_MS = 10
 /** Results on their way at most, roughly: a database slower than the handlers must not fill the memory. */
 const BYTES_AT_MOST = 2 ** 26
-
-type WithoutLease<Item> = Item extends Lease ? Omit<Item, keyof Lease> : never
-
-/** complete, or one of the settlements, or confirm: the handler completed the job in a transaction of its own. */
-export type Outcome =
-  | ({ readonly verb: 'complete' } & WithoutLease<Completion>)
-  | WithoutLease<Settlement>
-  | { readonly verb: 'confirm' }
-
-/** What became of an outcome. unrecordable: the server refuses to store it in any form. */
-export type Known = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'unknown' | 'unrecordable'
-
-export interface Report {
-  readonly job: HeldJob
-  outcome: Outcome
-  /** Sent before, and the reply was lost; or a transaction of the handler's may have ended the job. */
-  uncertain: boolean
-  /** The server refused what was in it, so this is a plainer one in its place. */
-  replaced: boolean
-  /** Of what has to be sent, roughly. */
-  readonly bytes: number
-  /** Undefined until then. */
-  known: Known | undefined
-  /** The sweep made the job a dead letter, before this outcome could be recorded. */
-  leaseExpired?: boolean
-}
 
 export interface OutcomeEvents extends LoopEvents {
   known(report: Report, known: Known): void
@@ -70,6 +44,7 @@ export interface OutcomeEvents extends LoopEvents {
 export class Outcomes {
   readonly #lane: Lane
   readonly #worker: Worker
+  readonly #turns: Turns
   readonly #most: number
   readonly #events: OutcomeEvents
   readonly #loop: Loop
@@ -83,9 +58,10 @@ export class Outcomes {
   #idle: (() => void)[] = []
 
   /** `most`: with this many on their way, more jobs should not be started. */
-  constructor(lane: Lane, worker: Worker, most: number, events: OutcomeEvents) {
+  constructor(lane: Lane, worker: Worker, turns: Turns, most: number, events: OutcomeEvents) {
     this.#lane = lane
     this.#worker = worker
+    this.#turns = turns
     this.#most = most
     this.#events = events
     this.#loop = new Loop(() => this.#flush(), events)
@@ -123,7 +99,9 @@ export class Outcomes {
       bytes,
       known: undefined,
     })
-    if (this.#queue.length === 1) this.#loop.nudge()
+    if (this.#queue.length > 1) return
+    this.#loop.nudge()
+    if (!this.#failing) this.#turns.open()
   }
 
   /** Resolves when nothing is on its way. */
@@ -132,6 +110,17 @@ export class Outcomes {
   }
 
   async #flush(): Promise<number> {
+    let waitMs = Number.POSITIVE_INFINITY
+    try {
+      waitMs = await this.#sendNext()
+    } finally {
+      if (waitMs === 0 && this.#queue.length > 0) this.#turns.open()
+      else this.#turns.close()
+    }
+    return waitMs
+  }
+
+  async #sendNext(): Promise<number> {
     // Handlers that end in the same turn are reported together.
     await setImmediate()
     const batch = this.#queue.slice(0, this.#oneByOne > 0 ? 1 : this.#batchSize())
@@ -199,7 +188,7 @@ export class Outcomes {
 
     const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
     if (completed.length > 0) {
-      const answer = await complete(this.#lane, this.#worker, completed.map(toItem<Completion>))
+      const answer = await this.#turns.complete(this.#lane, this.#worker, completed.map(toItem<Completion>))
       for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)
       for (const lease of answer.busy) of(lease).known = undefined
@@ -255,54 +244,4 @@ export class Outcomes {
     report.replaced = true
     report.outcome = { verb: 'fail', error: plain, delayMs: backoffOf(report) }
   }
-}
-
-/** A result is rendered when its handler ends, one at a time, rather than a batch at once. */
-function render(outcome: Outcome): { outcome: Outcome; bytes: number } {
-  if (outcome.verb !== 'complete') return { outcome, bytes: 'error' in outcome ? ERROR_BYTES : 0 }
-  const { result, ...rest } = outcome
-  if (result === undefined) return { outcome, bytes: 0 }
-  const resultJson = encodeSafely(result)
-  return { outcome: { ...rest, resultJson }, bytes: resultJson.length }
-}
-
-function backoffOf({ job }: Report): number {
-  return job.handler.kind.backoff.firstMs
-}
-
-function rolledBack(): RolledBackError {
-  return new RolledBackError(
-    'The handler called job.complete(tx) and returned, but that transaction did not commit. Throw, or await its commit.',
-  )
-}
-
-/** What the record of its claim says of an outcome. */
-function learn(report: Report, answer: Recorded): void {
-  report.leaseExpired = answer === 'lease_expired'
-  report.known = knownFrom(answer, report)
-}
-
-/** Never held: the claim was gone when the outcome was refused, and a claim never comes back. */
-function knownFrom(answer: Recorded, { job, outcome: { verb } }: Report): Known {
-  if (answer === 'completed' || answer === 'cancelled' || answer === 'dead_letter') return answer
-  if (answer === 'lease_expired') return 'dead_letter'
-  // Not kept, so it left no trace: the handler's transaction has completed it.
-  if (answer === 'unknown') return verb === 'confirm' && job.handler.kind.keepMs === false ? 'completed' : 'unknown'
-  if (!wasRecorded(verb, answer)) return 'refused'
-  return verb === 'bury' ? 'dead_letter' : 'pending'
-}
-
-/** What the queue is to be told; the caller knows which verb it is. */
-function toItem<Item extends Lease>({ job, outcome }: Report): Item {
-  return { ...outcome, ...leaseOf(job.claimed) } as unknown as Item
-}
-
-/** Tells which report an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */
-function finder(reports: readonly Report[], answers: number): (lease: Lease) => Report {
-  const byFence = new Map(answers === 0 ? [] : reports.map((report) => [fenceOf(report.job.claimed), report]))
-  return (lease) => byFence.get(fenceOf(lease))!
-}
-
-function fenceOf({ jobId, claimId }: Lease): string {
-  return `${jobId}/${claimId}`
 }

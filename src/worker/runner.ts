@@ -12,10 +12,12 @@ import { execute, failed } from './execute.ts'
 import type { Handler } from './handler.ts'
 import { HeldJob } from './job.ts'
 import { Leases } from './leases.ts'
-import { type Known, type Outcome, Outcomes, type Report } from './outcomes.ts'
+import { Outcomes } from './outcomes.ts'
+import type { Known, Outcome, Report } from './report.ts'
 import type { Slots } from './slots.ts'
 import { newTally, tellOutcome } from './tell-outcome.ts'
 import { Timeouts } from './timeouts.ts'
+import type { Turns } from './turns.ts'
 
 /** How long jobs are started without a look at anything else. */
 const TURN_MS = 2
@@ -33,6 +35,7 @@ export interface RunnerOptions {
   /** One connection each: a large batch of outcomes must not make a renewal late. */
   readonly outcomeLane: Lane
   readonly leaseLane: Lane
+  readonly turns: Turns
   /** For what handlers ask of their jobs. */
   readonly handlerLane: Lane
   /** A handler has ended, or an outcome is known. */
@@ -59,7 +62,7 @@ export class Runner {
     this.#options = options
     this.#slots = options.slots
     const recording = events.about('recording outcomes')
-    this.#outcomes = new Outcomes(outcomeLane, worker, options.slots.most, {
+    this.#outcomes = new Outcomes(outcomeLane, worker, options.turns, options.slots.most, {
       known: (report, known) => this.#known(report, known),
       problem: recording.problem,
       worksAgain: () => {

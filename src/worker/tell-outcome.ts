@@ -1,6 +1,6 @@
 import type { DeadLetterReason, Events, WorkerEvents } from './events.ts'
 import type { HeldJob } from './job.ts'
-import type { Known, Outcome, Report } from './outcomes.ts'
+import type { Known, Outcome, Report } from './report.ts'
 
 /** How many outcomes of each sort were recorded. */
 export interface Tally {

@@ -2,7 +2,7 @@
  * A worker: one process's share of the work.
  *
  *   listener ─► fetcher ──claims──► slots ──► runner: execute ──outcome──► outcomes ──known──► slots, leases
- *                                               leases: renew, lose, cancel
+ *                  └── turns: a claim along with completions ──┘         leases: renew, lose, cancel
  *   housekeeper: sweep, expire, prune, partitions; chores: the user's own
  *
  * Four connections: claims and housekeeping, outcomes, leases, and the one that listens; a fifth if there are chores. Each
@@ -33,6 +33,7 @@ import { Registration } from './registration.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
 import type { Tally } from './tell-outcome.ts'
+import { Turns } from './turns.ts'
 
 const STATEMENT_DEADLINE_MS = 10_000
 /** After their signal was aborted, handlers have this long to end by themselves. */
@@ -61,6 +62,7 @@ export class Worker {
   readonly #sessions: Session[] = []
   /** Claims, housekeeping, and what this worker says of itself. */
   readonly #claims: Lane
+  readonly #turns: Turns
   readonly #registration: Registration
   readonly #registering: Loop
   readonly #slots: Slots
@@ -86,6 +88,8 @@ export class Worker {
     const { concurrency, prefetch, leaseMs, label } = this.#settings
     this.identity = { id: randomUUID(), label }
     this.#slots = new Slots(this.#handlers, concurrency, until === 'once' ? 0 : prefetch)
+    this.#claims = this.#lane(STATEMENT_DEADLINE_MS)
+    this.#turns = new Turns(this.#claims)
     this.#runner = new Runner({
       worker: this.identity,
       handlers: this.#handlers,
@@ -95,9 +99,9 @@ export class Worker {
       outcomeLane: this.#lane(STATEMENT_DEADLINE_MS),
       leaseLane: this.#lane(Math.min(STATEMENT_DEADLINE_MS, leaseMs / 3)),
       handlerLane: connection.lane,
+      turns: this.#turns,
       onFreed: () => this.#fetcher.slotsFreed(),
     })
-    this.#claims = this.#lane(STATEMENT_DEADLINE_MS)
     this.#registration = new Registration(this.#claims, this.identity)
     this.#registering = new Loop(() => this.#register(), this.#events.about('registering'))
     this.#fetcher = this.#makeFetcher(this.#claims)
@@ -201,9 +205,8 @@ export class Worker {
   }
 
   async #stop(graceMs: number): Promise<void> {
-    const { signals } = this.#settings
     const who = `worker ${this.identity.label} is `
-    this.#events.stopping(this.#slots.running, graceMs, signals.length > 0, who)
+    this.#events.stopping(this.#slots.running, graceMs, this.#settings.signals.length > 0, who)
     this.#runner.close()
     const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener, this.#registering]
     const nothingNew = Promise.all(parts.map((part) => part?.stop()))
@@ -237,6 +240,7 @@ export class Worker {
     const { concurrency, leaseMs, pollMs } = this.#settings
     return new Fetcher({
       lane,
+      turns: this.#turns,
       worker: this.identity,
       leaseMs,
       pollMs,

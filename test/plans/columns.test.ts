@@ -4,15 +4,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import * as claimSql from '../../src/queue/claim.sql.ts'
+import { newClaimId } from '../../src/queue/claim.ts'
 import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
 import * as housekeepingSql from '../../src/queue/housekeeping.sql.ts'
 import type { ClaimedJob, JobId } from '../../src/queue/job.ts'
 import * as operatorSql from '../../src/queue/operator.sql.ts'
 import { redrive } from '../../src/queue/operator.ts'
 import * as outcomeSql from '../../src/queue/outcome.sql.ts'
-import { complete, settle } from '../../src/queue/outcome.ts'
+import { complete, settle, turn } from '../../src/queue/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { claimedBy, newWorker } from '../support/queue.ts'
+import { claimedBy, LEASE_MS, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 
@@ -144,7 +145,7 @@ test('the view shows every column of a job, or a better one', async () => {
 })
 
 /** Measured to be worth it, and compared with finish() below. */
-const MOVES_ITSELF: readonly string[] = [outcomeSql.COMPLETE, outcomeSql.COMPLETE_AND_FORGET]
+const MOVES_ITSELF: readonly string[] = [outcomeSql.COMPLETE, outcomeSql.TURN, outcomeSql.COMPLETE_AND_FORGET]
 
 test('a job leaves leasehold.job through finish(), or by a completion that does the same', async () => {
   const statements = [claimSql, enqueueSql, housekeepingSql, operatorSql, outcomeSql].flatMap((module) =>
@@ -185,14 +186,17 @@ test('a completion leaves what finish() would leave: kept, not kept, with a key 
         const options = { priority: 3, maxAttempts: 9, metadata: { m: 1 }, partitionKey: 'order:9182' }
         return claimedBy(lane, worker, queue, { ...options, ...(key ? { idempotencyKey: 'k' } : {}) })
       }
-      const [completed, finished] = [await job(1), await job(2)]
+      const [completed, finished, inATurn] = [await job(1), await job(2), await job(3)]
       await complete(lane, worker, [{ ...completed, keepMs, result: { r: 1 } }])
+      const request = { claimId: newClaimId(), worker, kinds: ['none'], limit: 1, leaseMs: LEASE_MS }
+      await turn(lane, [{ ...inATurn, keepMs, result: { r: 1 } }], request, { queues: ['none'] })
       await db.pool.query(
         "select leasehold.finish('completed', array[$1::bigint], $2, results => array[$3::jsonb], keep_ms => $4)",
         [finished.jobId, worker.id, '{"r": 1}', keepMs === false ? null : [keepMs]],
       )
       const expected = await left(finished)
       assert.deepEqual(await left(completed), expected, `keep ${keepMs}, key ${key}`)
+      assert.deepEqual(await left(inATurn), expected, `in a turn: keep ${keepMs}, key ${key}`)
       assert.deepEqual([expected.archived.length, expected.unfinished], [keepMs !== false || key ? 1 : 0, 0])
     }
   }

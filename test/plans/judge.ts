@@ -35,7 +35,10 @@ export function faults(plan: PlanNode, emptyPartitions: ReadonlySet<string> = ne
     if (joins && (type === 'Merge Join' || tablesBelow(node).length > 0))
       found.push(`joins by ${type}: reads a whole side`)
     const inner = node.Plans?.find((child) => child['Parent Relationship'] === 'Inner')
-    if (type === 'Nested Loop' && inner !== undefined && isList(inner)) found.push('loops over a list inside a loop')
+    const outer = node.Plans?.find((child) => child['Parent Relationship'] === 'Outer')
+    const once = outer?.['Node Type'] === 'Aggregate' && outer.Strategy === 'Plain'
+    if (type === 'Nested Loop' && inner !== undefined && isList(inner) && !once)
+      found.push('loops over a list inside a loop')
     const subplan = node['Subplan Name']
     if (node['Parent Relationship'] === 'SubPlan' && !text.includes(`hashed ${subplan}`)) {
       walk(node, (below) => {

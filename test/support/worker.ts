@@ -162,6 +162,10 @@ export async function nothingHeld(db: Pick<TestDatabase, 'pool'>): Promise<void>
   assert.equal(await count(db, 'from leasehold.claim'), 0, 'claims are still in the ledger')
 }
 
+/** Alone, or along with completions. */
+export const isClaim = (name: string) => name === 'job.claim' || name === 'job.turn'
+export const isCompletion = (name: string) => name === 'job.complete' || name === 'job.turn'
+
 /** The names of all statements that this process sends from now on, in their order, until the test ends. */
 export function statements(t: Undo): string[] {
   const names: string[] = []

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
 import { gate } from '../support/database.ts'
 import { until } from '../support/until.ts'
-import { collect, count, nothingHeld, scene, statements } from '../support/worker.ts'
+import { collect, count, isClaim, isCompletion, nothingHeld, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')
@@ -31,8 +31,30 @@ test('an outcome that the server refuses costs its batch time, and no other', as
   const busy = worker([handle(task, ({ input }) => (input === 13 ? 13 : undefined))])
   await until('all but one are completed', () => busy.tally.completed === 7_999)
   assert.equal(busy.tally.retrying, 1)
-  const sent = names.filter((name) => name === 'job.complete').length
+  const sent = names.filter(isCompletion).length
   assert.ok(sent < 4_000, `${sent} statements for 8000 outcomes`)
+})
+
+test('one job at a time is one statement a job: it completes the last and claims the next', async (t) => {
+  const { lh, worker } = await scene(t)
+  await lh.enqueueMany(task, numbers(200))
+  const names = statements(t)
+  const busy = worker([handle(task, () => {})], { concurrency: 1, prefetch: 0, poll: '1h' })
+  await until('all are completed', () => busy.tally.completed === 200)
+  const sent = names.filter((name) => isClaim(name) || isCompletion(name))
+  // Two more for the first and the last, and a claim or two that went alone when the worker began to listen.
+  assert.ok(sent.length <= 210, `${sent.length} statements for 200 jobs`)
+})
+
+test('an outcome that the server refuses does not take the claim that went along with it down', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  await db.pool.query(`alter table leasehold.archive add constraint not_3 check (result is distinct from '3')`)
+  await lh.enqueueMany(task, numbers(20))
+  const run = ({ input }: { readonly input: number }) => (input === 3 ? 3 : undefined)
+  const busy = worker([handle(task, run)], { concurrency: 1, prefetch: 0, poll: '1h' })
+  const problems = collect(busy, 'problem')
+  await until('all but one are completed', () => busy.tally.completed === 19 && busy.tally.retrying === 1)
+  assert.deepEqual(problems, [])
 })
 
 test('a kind with a limit of its own goes on beside a long job of another', async (t) => {

@@ -9,7 +9,7 @@ import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { gate } from '../support/database.ts'
 import { pruneHistory } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { collect, count, inTime, next, scene, statements } from '../support/worker.ts'
+import { collect, count, inTime, isClaim, isCompletion, next, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')
@@ -77,7 +77,7 @@ test('large results are sent in several batches', async (t) => {
   end.open()
   await until('all are completed', () => busy.tally.completed === 40)
   // 20 MB by 4 MB at most.
-  assert.ok(sent.filter((name) => name === 'job.complete').length >= 5)
+  assert.ok(sent.filter(isCompletion).length >= 5)
   assert.equal(await count(db, 'from leasehold.archive where length(result::text) = 500002'), 40)
 })
 
@@ -90,7 +90,7 @@ test('a kind with a small limit does not make the claims of the others small', a
   const busy = worker(handlers, { concurrency: 300 })
   const started = collect(busy, 'started')
   await until('all have started', () => started.length === 200)
-  const claims = sent.filter((name) => name === 'job.claim').length
+  const claims = sent.filter(isClaim).length
   assert.ok(claims <= 10, `${claims} claims for 200 jobs`)
   end.open()
   await until('all are completed', () => busy.tally.completed === 200)

@@ -180,7 +180,7 @@ test('killed after the outcome, before the reply: the job is completed, and neve
   const db = await countingDatabase(t)
   const proxy = await proxyTo(t, db)
   const jobId = await enqueue(db, 'nothing')
-  const reported = proxy.cutReplies('leasehold/job.complete').then(() => proxy.freeze())
+  const reported = proxy.cutReplies(/leasehold\/job\.(complete|turn)/).then(() => proxy.freeze())
   const first = await startWorker(t, proxy.url(db.url), { options: PATIENT })
   await reported
   first.kill('SIGKILL')

@@ -49,7 +49,7 @@ test('a claim whose reply is lost is handed back: its jobs run, no attempt is sp
 test('a completion whose reply is lost was recorded once, and is reported as completed', async (t) => {
   const setting = await behindProxy(t)
   const { lh, far, proxy, worker, db } = setting
-  const cut = proxy.cutReplies('leasehold/job.complete')
+  const cut = proxy.cutReplies(/leasehold\/job\.(complete|turn)/)
   const jobs = await lh.enqueueMany(task, numbers(3))
   const busy = worker([handle(task, ({ input }) => ({ input }))], {}, far)
   const [refused, problem] = [collect(busy, 'refused'), next(busy, 'problem')]
@@ -61,6 +61,25 @@ test('a completion whose reply is lost was recorded once, and is reported as com
     const { status, attempts, lease_generation, result } = await shown(db, jobId)
     assert.deepEqual([status, attempts, lease_generation, result], ['completed', 1, '1', { input: index }])
   }
+})
+
+test('a turn whose reply is lost was recorded once, and what it claimed is handed back and runs', async (t) => {
+  const setting = await behindProxy(t)
+  const { lh, far, proxy, worker, db } = setting
+  const cut = proxy.cutReplies('leasehold/job.turn')
+  const jobs = await lh.enqueueMany(task, numbers(6))
+  const busy = worker([handle(task, ({ input }) => ({ input }))], { concurrency: 1, prefetch: 0 }, far)
+  const refused = collect(busy, 'refused')
+  await inTime(cut, 'there was no turn')
+  await until('all are known', () => busy.tally.completed === 6)
+  assert.deepEqual(refused, [])
+  for (const [index, { jobId }] of jobs.entries()) {
+    const { status, attempts, result } = await shown(db, jobId)
+    assert.deepEqual([status, attempts, result], ['completed', 1, { input: index }])
+  }
+  assert.deepEqual(await historyOf(setting), [], 'no attempt was spent, and no crash counted')
+  await busy.stop()
+  await nothingHeld(db)
 })
 
 test('a failure whose reply is lost spends one attempt, and is reported as such', async (t) => {
@@ -83,7 +102,7 @@ test('a failure whose reply is lost spends one attempt, and is reported as such'
 test('a completion that is not kept and whose reply is lost is unknown, and never said to have failed', async (t) => {
   const { lh, far, proxy, worker, db } = await behindProxy(t)
   const fleeting = kind<number>('fleeting', { keep: false })
-  const cut = proxy.cutReplies('leasehold/job.complete')
+  const cut = proxy.cutReplies(/leasehold\/job\.(complete|turn)/)
   await lh.enqueue(fleeting, 1)
   const busy = worker([handle(fleeting, () => {})], {}, far)
   const unknown = next(busy, 'unknown')

@@ -8,6 +8,7 @@ import { until } from '../support/until.ts'
 import {
   collect,
   count,
+  isClaim,
   next,
   nothingHeld,
   notifications,
@@ -75,7 +76,7 @@ test('a worker that listens releases at once what waits, lets go on what runs, a
   names.length = 0
   goOn()
   await until('what runs is completed', () => busy.tally.completed === QUICK + CONCURRENCY)
-  await until('it has asked for more', () => names.includes('job.claim'))
+  await until('it has asked for more', () => names.some(isClaim))
   await lh.enqueue(task, QUICK)
   assert.deepEqual([started, await released(setting)], [[], SLOW - CONCURRENCY + 1])
 
@@ -221,7 +222,7 @@ test('suspects of a paused queue do not keep a worker from its other work', asyn
   const names = statements(t)
   await db.clock.advance('11 s')
   await until('it has looked for suspects', () => names.includes('job.count_suspects'))
-  await until('and has claimed since', () => names.lastIndexOf('job.claim') > names.indexOf('job.count_suspects'))
+  await until('and has claimed since', () => names.findLastIndex(isClaim) > names.indexOf('job.count_suspects'))
   const { jobId } = await lh.enqueue(other, 1)
   await untilStatus(db, jobId, 'completed')
   assert.equal((await shown(db, suspect as typeof jobId)).label, 'paused')

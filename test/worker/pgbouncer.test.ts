@@ -5,7 +5,7 @@ import pg from 'pg'
 import { handle, kind, withTransaction } from '../../src/index.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { until } from '../support/until.ts'
-import { collect, count, next, nothingHeld, scene, shown, statements, untilStatus } from '../support/worker.ts'
+import { collect, count, isClaim, next, nothingHeld, scene, shown, statements, untilStatus } from '../support/worker.ts'
 
 async function behindPooler(t: TestContext) {
   const setting = await scene(t)
@@ -90,7 +90,7 @@ test('through a transaction pooler a pause holds from the next claim on, and a r
   assert.equal(await pooled.pause({ kind: sum }, { by: 'ada' }), 'paused')
   const claimsAgain = () => {
     const before = names.length
-    return until('it has claimed again', () => names.slice(before).filter((name) => name === 'job.claim').length > 1)
+    return until('it has claimed again', () => names.slice(before).filter(isClaim).length > 1)
   }
   await claimsAgain()
   const paused = await pooled.enqueue(sum, [1])

@@ -11,8 +11,10 @@ import { everySpot } from '../../src/queue/marks.ts'
 import { cancel, redrive } from '../../src/queue/operator.ts'
 import { Events } from '../../src/worker/events.ts'
 import { HeldJob } from '../../src/worker/job.ts'
-import { type Outcome, Outcomes } from '../../src/worker/outcomes.ts'
+import { Outcomes } from '../../src/worker/outcomes.ts'
+import type { Outcome } from '../../src/worker/report.ts'
 import { newTally, tellOutcome } from '../../src/worker/tell-outcome.ts'
+import { Turns } from '../../src/worker/turns.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { LEASE_MS, newWorker, show } from '../support/queue.ts'
 
@@ -60,7 +62,8 @@ async function told(
     events.on(name, () => void lines.push(name))
   }
   events.on('dead_letter', ({ reason, error }) => void lines.push(`dead_letter ${reason} ${error}`))
-  const outcomes = new Outcomes(new Lane({ query }), worker, 100, {
+  const lane = new Lane({ query })
+  const outcomes = new Outcomes(lane, worker, new Turns(lane), 100, {
     known: (report, known) => tellOutcome(events, newTally(), report, known),
     problem: () => {},
   })

@@ -5,6 +5,7 @@ import type { SeededRandom } from '../../../tools/seeded-random.ts'
 export const CUT_REPLIES = {
   claim: 'job.claim',
   complete: 'job.complete',
+  turn: 'job.turn',
   settle: 'job.settle',
   enqueue: 'job.enqueue',
   renew: 'claim.renew',
