@@ -59,3 +59,13 @@ test('an answer in vain counts as such, one that finds a job does too, and a loo
   await lh.enqueue(task, 1)
   await until('it has found a job', () => found.callCount() > 0)
 })
+
+test('a worker alone calls nobody, however much it finds', async (t) => {
+  const { lh, undo, worker } = await scene(t)
+  const names = statements(undo)
+  const jobs = Array.from({ length: 20 }, (_, input) => ({ input }))
+  await lh.enqueueMany(task, jobs)
+  const busy = worker([handle(task, () => {})], { concurrency: 2, prefetch: 0 })
+  await until('all are done', () => busy.tally.completed === jobs.length)
+  assert.ok(!names.includes('wake.help'))
+})
