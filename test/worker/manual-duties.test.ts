@@ -130,3 +130,27 @@ test('jobs of the dead come first once for each time that some were found, and n
   const [other] = await lh.claim(mail)
   assert.ok(other!.input > 2)
 })
+
+test('after nobody kept house for a while, processes that live get one lease to come back', async (t) => {
+  const clock = movableClock(t, { stands: true })
+  const { lh, db, log } = await scene(t)
+  await lh.claim(mail)
+  const looked = 'from leasehold.sweep where looked_at is not null'
+  await until('the first turn has looked', async () => (await count(db, looked)) === 1)
+  const { jobId } = await lh.enqueue(mail, 1)
+  await lh.claim(mail)
+  await db.clock.advance('40 s')
+  await db.pool.query("update leasehold.sweep set looked_at = looked_at - interval '40 s'")
+  await until('it is noticed', async () => {
+    clock.pass(6_000)
+    await lh.claim(mail)
+    return log.some(({ message }) => message.startsWith('nobody swept for a while'))
+  })
+  assert.equal((await shown(db, jobId)).status, 'processing')
+  await db.clock.advance('31 s')
+  await until('the job is reclaimed', async () => {
+    clock.pass(6_000)
+    const [job] = await lh.claim(mail)
+    return job?.id === jobId
+  })
+})
