@@ -133,6 +133,20 @@ test('behind PgBouncer, which refuses the limit, a statement past our deadline i
   }
 })
 
+test('a pooler that has refused the limit once is not asked for it again', async (t) => {
+  const db = await freshDatabase(t)
+  const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
+  t.after(bouncer.stop)
+  const connection = new Connection({ connectionString: bouncer.url }).client
+  const opened = t.mock.method(pg.Client.prototype, 'connect').mock
+  for (const expected of [2, 3, 4]) {
+    const session = new Session({ connection, deadlineMs: 600_000 })
+    t.after(() => session.abandon())
+    assert.deepEqual((await session.query({ text: 'select 1', rowMode: 'array' })).rows, [[1]])
+    assert.equal(opened.callCount(), expected)
+  }
+})
+
 test('a producer that gives up a statement leaves no backend, and the pool goes on', async (t) => {
   const clock = movableTimers(t)
   const db = await lockedTable(t)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { renew } from '../../src/queue/claim.ts'
+import { claimSuspects, newClaimId, renew } from '../../src/queue/claim.ts'
 import { lookBeforeSweep, sweep } from '../../src/queue/housekeeping.ts'
 import type { ClaimedJob, Worker } from '../../src/queue/job.ts'
 import { forgive, settle } from '../../src/queue/outcome.ts'
@@ -115,6 +115,22 @@ test('a worker that was cut off and returns gets attempt and crash back, once', 
   const { rows } = await db.pool.query('select outcome::text from leasehold.job_attempt')
   assert.deepEqual(rows, [{ outcome: 'released' }])
   assert.equal((await claimNext(lane))[0]?.jobId, job.jobId, 'it is no suspect')
+})
+
+test('the second crash of a job is taken back once, and the first stays', async (t) => {
+  const { db, lane } = await setUp(t)
+  const { job } = await sweptAlone(lane, db)
+  const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
+  const [again] = await claimSuspects(lane, request, ['mail'])
+  assert.equal(again!.jobId, job.jobId)
+  await db.clock.advance('31 s')
+  assert.equal((await sweep(lane)).jobs.length, 1)
+  assert.deepEqual(await counted(db, job), [2, 2, '2'])
+  assert.deepEqual(await forgive(lane, [again!]), [true])
+  for (const late of [again!, job]) {
+    assert.deepEqual(await forgive(lane, [late]), [false])
+    assert.deepEqual(await counted(db, job), [1, 1, '2'])
+  }
 })
 
 test('a job that was claimed again, or that somebody is claiming, is not forgiven', async (t) => {

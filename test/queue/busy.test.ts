@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { clearBusy, markBusy } from '../../src/queue/wake.ts'
+import { clearBusy, fleetOf, markBusy } from '../../src/queue/wake.ts'
 import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
 import { session } from '../support/queue.ts'
 
@@ -34,4 +34,20 @@ test('a queue that is no longer busy is said to be free', async () => {
     "select queue from leasehold.busy where until > leasehold.clock() and queue > 'b'",
   )
   assert.deepEqual(rows, [{ queue: 'd' }])
+})
+
+test('a fleet is the workers that serve the queue, run, and were seen lately', async () => {
+  const add = (queue: string, seenAgo: string, stopped: boolean) =>
+    db.pool.query(
+      `insert into leasehold.worker (id, label, version, kinds, queues, started_at, last_seen_at, stopped_at)
+       values (gen_random_uuid(), 'w', '0', '{}', array['also', $1], now(), leasehold.clock() - $2::interval,
+         case when $3 then now() end)`,
+      [queue, seenAgo, stopped],
+    )
+  await add('f', '0', false)
+  await add('f', '1 s', false)
+  await add('f', '1 hour', false)
+  await add('f', '0', true)
+  await add('g', '0', false)
+  assert.equal(await fleetOf(new Lane(db.pool), 'f'), 2)
 })

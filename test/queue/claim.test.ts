@@ -218,3 +218,39 @@ test('a claim that cannot be is refused before it is sent', async () => {
     await assert.rejects(claim(lane, { ...good, ...options }, everySpot(['mail'])), InvalidOptionError)
   }
 })
+
+test('a slice of a look takes the jobs that have been due for between so long and so long, of every priority', async (t) => {
+  const own = await freshDatabase(t)
+  await own.clock.set('2030-01-01T12:00:00Z')
+  const slices = new Lane(own.pool)
+  const dueAgo = { now: '12:00:00', seconds: '11:59:50', edge: '11:59:00', hours: '07:00:00' }
+  const jobs = Object.entries(dueAgo).map(([input, time], index) => {
+    return { kind: 'mail', input, priority: 9 - index, availableAt: new Date(`2030-01-01T${time}Z`) }
+  })
+  await enqueue(slices, jobs)
+  const look = async (from: number, to: number) => {
+    const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 9, leaseMs: LEASE_MS }
+    const found = await claim(slices, request, { queues: ['mail'], dueForMs: { from, to } })
+    return found.map(({ payload }) => JSON.parse(payload))
+  }
+  assert.deepEqual(await look(0, 5_000), ['now'])
+  assert.deepEqual(await look(20_000, 59_999), [])
+  assert.deepEqual(await look(60_000, 61_000), ['edge'])
+  assert.deepEqual(await look(5_000, 60_000), ['seconds'])
+  assert.deepEqual(await look(60_000, 2 ** 41), ['hours'])
+})
+
+test('a claim takes no more than its share from one queue and priority', async () => {
+  for (const queue of ['share-a', 'share-b']) await enqueueMany(lane, 5, { queue })
+  await enqueueMany(lane, 5, { queue: 'share-a', priority: 9 })
+  const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 9, share: 2, leaseMs: LEASE_MS }
+  const jobs = await claim(lane, request, { queues: ['share-a', 'share-b'] })
+  assert.deepEqual(jobs.map(({ queue, priority }) => `${queue} ${priority}`).sort(), [
+    'share-a 5',
+    'share-a 5',
+    'share-a 9',
+    'share-a 9',
+    'share-b 5',
+    'share-b 5',
+  ])
+})

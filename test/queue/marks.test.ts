@@ -129,6 +129,49 @@ test('one deep queue among a hundred gets whole claims, and a lone job of anothe
   assert.equal(claim()[0]!.queue, 'q51', 'a queue that the worker was told of is asked at once')
 })
 
+test('the workers of a fleet do not all begin with the same queue', () => {
+  const firstOf = (random: number) =>
+    queuesOf(
+      new Marks(
+        ['a', 'b', 'c'],
+        () => 0,
+        () => random,
+      ).next(),
+    )[0]
+  assert.deepEqual([0, 0.4, 0.99].map(firstOf), ['a', 'b', 'c'])
+})
+
+test('a look that was full before the last queue goes on behind it at once', () => {
+  const now = () => 0
+  const marks = new Marks(['a', 'b', 'c'], now, now)
+  marks.learn(marks.next(2), { jobs: [aJob('a'), aJob('a')], limit: 2, walkMs: 1 })
+  const next = marks.next(2)
+  assert.equal(next.fromStart, true)
+  assert.deepEqual(queuesOf(next), ['b', 'c', 'a'])
+})
+
+test('a queue that the worker was told of is asked first once, and then takes its turn again', () => {
+  let now = 0
+  const marks = new Marks(
+    Array.from({ length: 20 }, (_, n) => `q${n}`),
+    () => now,
+    () => 0,
+  )
+  const look = marks.next(10)
+  // Twice, so that looks are dear and the next claims are none.
+  for (let time = 0; time < 2; time++) marks.learn(look, { jobs: [], limit: 10, walkMs: 1_000, at: NEW_YEAR })
+  marks.lookFromStart('q19')
+  now += 10
+  const first = marks.next(10)
+  assert.equal(first.fromStart, false)
+  assert.equal(queuesOf(first)[0], 'q19')
+  marks.learn(first, { jobs: [], limit: 10, walkMs: 1, at: NEW_YEAR })
+  assert.deepEqual(
+    queuesOf(marks.next(10)),
+    Array.from({ length: 8 }, (_, n) => `q${n + 8}`),
+  )
+})
+
 test('a claim between looks does not start at the beginning of a queue that was seen empty', () => {
   let now = 0
   const marks = new Marks(['a', 'b'], () => now)

@@ -13,15 +13,22 @@ const task = kind<number>('task')
 const onlyOnce = kind<number>('task', { maxAttempts: 1 })
 const other = [handle(kind<number>('other'), () => {})]
 
-/** A worker runs a job, and loses its network for longer than the lease: the handler is aborted, and heeds it. */
-async function cutOff(setting: Behind, clock: { pass(ms: number): void }, of: Kind<number>, sweep: number) {
+/** A worker runs a job, and loses its network for longer than the lease: the handler is aborted, and heeds it or not. */
+async function cutOff(
+  setting: Behind,
+  clock: { pass(ms: number): void },
+  of: Kind<number>,
+  sweep: number,
+  heeds = true,
+) {
   const { lh, far, proxy, worker, db } = setting
   const started = gate()
   const running = handle(of, async ({ signal, generation }) => {
     started.open()
     if (generation > 1) return 'done'
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-    throw signal.reason
+    if (heeds) throw signal.reason
+    return 'too late'
   })
   const busy = worker([running], { label: 'cut off', sweep }, far)
   const aborted = next(busy, 'aborted')
@@ -55,6 +62,20 @@ test('a worker that was cut off and returns before its job is claimed gets attem
   assert.equal((await shown(db, jobId)).attempts, 1)
   assert.deepEqual(refused, [])
   assert.deepEqual([...new Set(await historyOf(setting))], ['released'])
+})
+
+test('a completion that comes too late is told as refused, whatever is given back to the job', async (t) => {
+  const clock = movableTimers(t)
+  const setting = await behindProxy(t)
+  const { proxy, worker, db } = setting
+  const { busy, jobId } = await cutOff(setting, clock, task, 3_600_000, false)
+  const refused = next(busy, 'refused')
+  await next(worker(other, { sweep: 100 }), 'recovered')
+  proxy.thaw()
+  const { jobId: about, tried } = await refused
+  assert.deepEqual([about, tried], [jobId, 'complete'])
+  await untilStatus(db, jobId, 'completed')
+  assert.equal((await shown(db, jobId)).result, 'done')
 })
 
 test('a job that the sweep has buried stays buried: its worker and the one that swept both say so', async (t) => {

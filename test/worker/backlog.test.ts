@@ -67,3 +67,14 @@ test('a kind with a limit of its own goes on beside a long job of another', asyn
   long.open()
   await until('the long one is completed', () => busy.tally.completed === 301)
 })
+
+test('of two queues with a backlog neither fills the worker', async (t) => {
+  const { lh, worker } = await scene(t)
+  for (const one of [task, other]) await lh.enqueueMany(one, numbers(50))
+  const end = gate()
+  const busy = worker([handle(task, () => end.promise), handle(other, () => end.promise)], { concurrency: 10 })
+  const started = collect(busy, 'started')
+  await until('it is full', () => started.length === 10)
+  assert.deepEqual([...new Set(started.map((job) => job!.kind))].sort(), ['other', 'task'])
+  end.open()
+})

@@ -81,3 +81,10 @@ test('jobs in a queue that their kind has left are reported by configure() and b
   await lh.configure([])
   assert.deepEqual(warnings(setting), [])
 })
+
+test('a deploy that cannot look for such jobs is done all the same', async (t) => {
+  const setting = await scene(t)
+  await setting.db.pool.query('alter table leasehold.job rename to elsewhere')
+  await setting.lh.configure([receipt])
+  assert.deepEqual(warnings(setting), ['could not look for pending jobs in queues that their kinds have left'])
+})

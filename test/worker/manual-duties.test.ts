@@ -73,3 +73,84 @@ test('however many claims there are, duties are asked for once in five seconds',
   for (let claim = 0; claim < 20; claim++) await lh.claim(mail)
   assert.equal(asked(), 2)
 })
+
+test('a turn that fails harms no claim, is logged, and is followed by the next', async (t) => {
+  const clock = movableClock(t, { stands: true })
+  const { lh, db, log } = await scene(t)
+  await lh.enqueue(mail, 1)
+  const [lost] = await lh.claim(mail)
+  await db.clock.advance('31 s')
+  await db.pool.query('alter table leasehold.duty rename to elsewhere')
+  assert.deepEqual(await lh.claim(mail), [])
+  await until('it is logged', () => log.some(({ message }) => message.includes('housekeeping; trying again')))
+  await db.pool.query('alter table leasehold.elsewhere rename to duty')
+  clock.pass(6_000)
+  await until('the job of the dead is reclaimed', async () => {
+    const [job] = await lh.claim(mail)
+    return job?.id === lost!.id
+  })
+})
+
+test('while a turn takes its time no other begins', async (t) => {
+  const clock = movableClock(t, { stands: true })
+  const { lh, db } = await scene(t)
+  const names = statements(t)
+  const asked = () => names.filter((name) => name === 'duty.take').length
+  const locker = await db.connect()
+  await locker.query('begin; lock table leasehold.duty')
+  await lh.claim(mail)
+  await until('the first turn begins', () => asked() === 1)
+  clock.pass(6_000)
+  for (let claim = 0; claim < 20; claim++) await lh.claim(mail)
+  assert.equal(asked(), 1)
+  await locker.query('commit')
+  await until('the next turn begins', async () => {
+    await lh.claim(mail)
+    return asked() === 2
+  })
+})
+
+test('jobs of the dead come first once for each time that some were found, and not always', async (t) => {
+  const clock = movableClock(t, { stands: true })
+  const { lh, db } = await scene(t)
+  await lh.enqueueMany(
+    mail,
+    [1, 2, 3, 4].map((input) => ({ input })),
+  )
+  await db.pool.query("update leasehold.job set crashes = 1, lease_generation = 1 where payload in ('1', '2')")
+  const [first] = await lh.claim(mail)
+  await first!.release()
+  clock.pass(6_000)
+  await until('one of them comes first', async () => {
+    const [job] = await lh.claim(mail)
+    if (job!.input <= 2) return true
+    await job!.release()
+    return false
+  })
+  const [other] = await lh.claim(mail)
+  assert.ok(other!.input > 2)
+})
+
+test('after nobody kept house for a while, processes that live get one lease to come back', async (t) => {
+  const clock = movableClock(t, { stands: true })
+  const { lh, db, log } = await scene(t)
+  await lh.claim(mail)
+  const looked = 'from leasehold.sweep where looked_at is not null'
+  await until('the first turn has looked', async () => (await count(db, looked)) === 1)
+  const { jobId } = await lh.enqueue(mail, 1)
+  await lh.claim(mail)
+  await db.clock.advance('40 s')
+  await db.pool.query("update leasehold.sweep set looked_at = looked_at - interval '40 s'")
+  await until('it is noticed', async () => {
+    clock.pass(6_000)
+    await lh.claim(mail)
+    return log.some(({ message }) => message.startsWith('nobody swept for a while'))
+  })
+  assert.equal((await shown(db, jobId)).status, 'processing')
+  await db.clock.advance('31 s')
+  await until('the job is reclaimed', async () => {
+    clock.pass(6_000)
+    const [job] = await lh.claim(mail)
+    return job?.id === jobId
+  })
+})

@@ -1,7 +1,10 @@
 // A queue that is configured not to wake its workers: producers notify nobody, whichever way they enqueue.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, queue } from '../../src/index.ts'
+import { releaseClaim } from '../../src/queue/claim.ts'
+import { claimNext, newWorker } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { scene } from '../support/worker.ts'
 
@@ -13,7 +16,7 @@ async function silent(t: TestContext) {
   return setting
 }
 
-test('no enqueue and no redrive of a silent queue notifies, and its workers find the job by polling', async (t) => {
+test('no enqueue, redrive or release of a silent queue notifies, and its workers find the job by polling', async (t) => {
   const { lh, db, worker } = await silent(t)
   const heard: (string | undefined)[] = []
   const listener = await db.connect()
@@ -27,6 +30,12 @@ test('no enqueue and no redrive of a silent queue notifies, and its workers find
   const [job] = await lh.claim(task, { limit: 1 })
   await job!.bury(new Error('no'))
   await lh.redrive(job!.id)
+  const [released] = await lh.claim(task)
+  await released!.release()
+  const lane = new Lane(db.pool)
+  const own = newWorker()
+  const [unheard] = await claimNext(lane, { queues: ['task'], worker: own })
+  assert.equal((await releaseClaim(lane, own, unheard!.claimId)).length, 1)
   // Notifications arrive in the order of their commits: before this one came none.
   await db.pool.query("select leasehold.tell('wake', 'the last')")
   await until('the last one arrives', () => heard.includes('the last'))
