@@ -29,7 +29,9 @@ export interface Sizes {
   readonly asyncJobs: number
   /** Transactions, and jobs that are done one by one. */
   readonly singles: number
-  readonly trickle: number
+  /** Jobs that come now and then to a worker that waits. */
+  readonly idle: number
+  readonly trickle: TrickleSizes
   /** Drained beside a burden. */
   readonly beside: number
   /** Held-snapshot: what is left behind adds up. */
@@ -39,6 +41,13 @@ export interface Sizes {
   readonly inFlight: number
 }
 
+export interface TrickleSizes {
+  /** Of those that a bar is about; the others take part in as many as in any other scenario. */
+  readonly rounds: number
+  readonly warmUpSeconds: number
+  readonly seconds: number
+}
+
 export const FULL: Sizes = {
   rounds: 3,
   pairs: 3,
@@ -46,7 +55,8 @@ export const FULL: Sizes = {
   slowJobs: 5_000,
   asyncJobs: 50_000,
   singles: 1_500,
-  trickle: 300,
+  idle: 300,
+  trickle: { rounds: 5, warmUpSeconds: 2, seconds: 10 },
   beside: 50_000,
   heldJobs: 300_000,
   backlog: 1_000_000,
@@ -62,7 +72,8 @@ export const QUICK: Sizes = {
   slowJobs: 1_000,
   asyncJobs: 5_000,
   singles: 200,
-  trickle: 20,
+  idle: 20,
+  trickle: { rounds: 1, warmUpSeconds: 0.5, seconds: 2 },
   beside: 5_000,
   heldJobs: 10_000,
   backlog: 30_000,

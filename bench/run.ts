@@ -32,6 +32,7 @@ import {
   oneByOneScenario,
   steadyScenario,
 } from './scenarios/throughput.ts'
+import { trickleScenario } from './scenarios/trickle.ts'
 import { BenchServer } from './server.ts'
 import { figureTables, forTerminal, ratioTable } from './tables.ts'
 import { runWeather } from './weather/run.ts'
@@ -41,6 +42,7 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   single: singleScenario,
   steady: steadyScenario,
   idle: idleScenario,
+  trickle: trickleScenario,
   async: asyncScenario,
   'batch-1': oneByOneScenario,
   'never-analyzed': neverAnalyzedScenario,

@@ -14,6 +14,8 @@ const CONCURRENCY: Readonly<Record<Style, number>> = {
   latency: 8,
   'slow-handlers': SLOW_HANDLERS,
   'one-by-one': 1,
+  'trickle-50': 50,
+  'trickle-10': 10,
 }
 
 export const bullmq: Contender = {

@@ -10,6 +10,8 @@ const OPTIONS: Readonly<Record<Style, WorkerOptions>> = {
   latency: {},
   'slow-handlers': { concurrency: SLOW_HANDLERS },
   'one-by-one': { concurrency: 1, prefetch: 0 },
+  'trickle-50': { concurrency: 50 },
+  'trickle-10': { concurrency: 10 },
 }
 
 export const leasehold = contender('Its defaults: finished jobs are kept for 7 days.', {})

@@ -10,12 +10,20 @@ const WORKERS = 4
 const BATCH = 1_000
 const FULL_BATCHES = { burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
 
+const TRICKLE_QUEUE = process.env.PGBOSS_QUEUE ?? 'bench_notify'
+function trickle(atATime: number): WorkOptions {
+  const batch = Number(process.env.PGBOSS_BATCH ?? 1)
+  return { ...FULL_BATCHES, batchSize: batch, localConcurrency: atATime / batch }
+}
+
 const OPTIONS: Readonly<Record<Style, WorkOptions>> = {
   backlog: { ...FULL_BATCHES, batchSize: BATCH, localConcurrency: WORKERS },
   steady: { ...FULL_BATCHES, batchSize: BATCH, localConcurrency: WORKERS },
   'slow-handlers': { ...FULL_BATCHES, batchSize: SLOW_HANDLERS / 5, localConcurrency: 5 },
   latency: { batchSize: 1, localConcurrency: 1, pollingIntervalSeconds: 0.5 },
   // burstWhenBatchFull is ignored in batches of one; the cached count of ready jobs is what counts then.
+  'trickle-50': trickle(50),
+  'trickle-10': trickle(10),
   'one-by-one': { batchSize: 1, localConcurrency: 1, burstWhenReadyExceeds: 1, pollingIntervalSeconds: 0.5 },
 }
 
@@ -26,6 +34,8 @@ const QUEUES: Readonly<Record<Style, string>> = {
   'slow-handlers': 'bench',
   latency: 'bench_notify',
   'one-by-one': 'bench',
+  'trickle-50': TRICKLE_QUEUE,
+  'trickle-10': TRICKLE_QUEUE,
 }
 
 export const pgBoss: Contender = {

@@ -36,8 +36,8 @@ export async function idleScenario(bench: Bench): Promise<void> {
   )
   const run = async (contender: ContenderName) => {
     const database = await freshDatabase(bench, contender)
-    const options = { url: database.url, count: bench.sizes.trickle }
-    const { milliseconds } = await withProcess(bench, contender, (remote) => remote.call('trickle', options))
+    const options = { url: database.url, count: bench.sizes.idle }
+    const { milliseconds } = await withProcess(bench, contender, (remote) => remote.call('idle', options))
     await database.drop()
     return { result: milliseconds, said: said(milliseconds) }
   }

@@ -1,10 +1,11 @@
 /** Jobs a second, and what one costs. */
 import { among, type Bench, freshDatabase, withProcess } from '../bench.ts'
-import { CONTENDERS, type ContenderName, QUEUES } from '../contenders/names.ts'
+import { type ContenderName, FLOORS, QUEUES } from '../contenders/names.ts'
 import { type DrainOptions, drain, fill, type Span, untilFinished } from '../measure.ts'
 import { type Filled, monotonicMs } from '../process/protocol.ts'
 import { interleaved } from '../rounds.ts'
 import type { Database } from '../server.ts'
+import { addSpans, saidPerSecond } from '../spans.ts'
 
 const STEADY = { batch: 500, backlog: 20_000 }
 const MARK_EVERY = 500
@@ -18,7 +19,7 @@ interface Run {
 
 /** All is enqueued, then one worker process empties the queue. */
 export async function drainScenario(bench: Bench): Promise<void> {
-  const runs = await drains(bench, 'drain', CONTENDERS, (contender) => ({
+  const runs = await drains(bench, 'drain', [...QUEUES, ...FLOORS], (contender) => ({
     style: 'backlog',
     jobs: contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.jobs,
   }))
@@ -62,7 +63,7 @@ export async function steadyScenario(bench: Bench): Promise<void> {
     const database = await freshDatabase(bench, contender)
     const seconds = await flow(bench, contender, database, jobs)
     await database.drop()
-    return { result: { jobs, perSecond: jobs / seconds }, said: perSecond({ jobs, seconds }) }
+    return { result: { jobs, perSecond: jobs / seconds }, said: saidPerSecond({ jobs, seconds }) }
   })
   for (const [contender, own] of runs) {
     const rates = own.map((run) => run.perSecond)
@@ -104,7 +105,7 @@ async function drains(
     await bench.server.admin.query('checkpoint')
     const drained = await drain(bench, contender, database, own)
     await database.drop()
-    return { result: { filled, drained }, said: perSecond(drained) }
+    return { result: { filled, drained }, said: saidPerSecond(drained) }
   })
   for (const [contender, own] of runs) {
     addSpans(
@@ -115,19 +116,4 @@ async function drains(
     )
   }
   return runs
-}
-
-function addSpans(bench: Bench, scenario: string, contender: ContenderName, spans: readonly Span[]): void {
-  const jobs = Math.min(...spans.map((span) => span.jobs))
-  const database = spans.map((span) => (span.databaseMicros === null ? null : span.databaseMicros / span.jobs))
-  const { results } = bench
-  const rates = spans.map((span) => span.jobs / span.seconds)
-  const node = spans.map((span) => span.nodeMicros / span.jobs)
-  results.add(scenario, contender, 'jobsPerSecond', jobs, rates)
-  results.add(scenario, contender, 'nodeMicrosPerJob', jobs, node)
-  results.add(scenario, contender, 'databaseMicrosPerJob', jobs, database)
-}
-
-function perSecond({ jobs, seconds }: { readonly jobs: number; readonly seconds: number }): string {
-  return `${Math.round(jobs / seconds).toLocaleString('en')} jobs/s`
 }
