@@ -32,10 +32,15 @@ export interface Sizes {
   /** Jobs that come now and then to a worker that waits. */
   readonly idle: number
   readonly trickle: TrickleSizes
+  /** Shared by several worker processes: handlers that do nothing, and those that wait. */
+  readonly workersJobs: number
+  readonly workersSlowJobs: number
   /** Drained beside a burden. */
   readonly beside: number
   /** Held-snapshot: what is left behind adds up. */
   readonly heldJobs: number
+  /** Held-snapshot-long. */
+  readonly heldMinutes: number
   readonly backlog: number
   readonly scheduled: number
   readonly inFlight: number
@@ -57,8 +62,11 @@ export const FULL: Sizes = {
   singles: 1_500,
   idle: 300,
   trickle: { rounds: 5, warmUpSeconds: 2, seconds: 10 },
+  workersJobs: 90_000,
+  workersSlowJobs: 30_000,
   beside: 50_000,
   heldJobs: 300_000,
+  heldMinutes: 3,
   backlog: 1_000_000,
   scheduled: 1_000_000,
   inFlight: 20_000,
@@ -74,8 +82,11 @@ export const QUICK: Sizes = {
   singles: 200,
   idle: 20,
   trickle: { rounds: 1, warmUpSeconds: 0.5, seconds: 2 },
+  workersJobs: 15_000,
+  workersSlowJobs: 4_000,
   beside: 5_000,
   heldJobs: 10_000,
+  heldMinutes: 0.1,
   backlog: 30_000,
   scheduled: 20_000,
   inFlight: 2_000,

@@ -103,8 +103,11 @@ export async function untilFinished(
   contender: ContenderName,
   database: Database,
   beside = 0,
+  limitSeconds = Number.POSITIVE_INFINITY,
 ): Promise<void> {
-  while ((await countUnfinished(bench, contender, database)) > beside) await setTimeout(POLL_MS)
+  const deadline = performance.now() + limitSeconds * 1000
+  while ((await countUnfinished(bench, contender, database)) > beside && performance.now() < deadline)
+    await setTimeout(POLL_MS)
 }
 
 /** Node and database together, per job. */

@@ -2,8 +2,8 @@
 import type { ContenderName } from './contenders/names.ts'
 import { median } from './statistics.ts'
 
-/** `bare` is a transaction without any queue. */
-export type Subject = ContenderName | 'bare'
+/** `bare` is a transaction without any queue; `× 8` are eight worker processes. */
+export type Subject = ContenderName | 'bare' | `${ContenderName} × ${number}`
 
 export type Measure =
   | 'jobsPerSecond'
@@ -19,6 +19,7 @@ export type Measure =
   | 'p50Ms'
   | 'p99Ms'
   | 'costRatio'
+  | 'backlogSeconds'
   | 'rssMiB'
   | 'heapMiB'
 

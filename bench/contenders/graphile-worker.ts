@@ -31,6 +31,7 @@ const OPTIONS: Readonly<Record<Style, GraphileConfig.WorkerOptions>> = {
     concurrentJobs: SLOW_HANDLERS,
     maxPoolSize: POOL,
   },
+  'handlers-50': { ...BATCHED, concurrentJobs: 50, maxPoolSize: POOL },
   latency: { concurrentJobs: CONCURRENCY, maxPoolSize: POOL },
   'one-by-one': { concurrentJobs: 1, maxPoolSize: POOL },
   'trickle-50': trickle(50),

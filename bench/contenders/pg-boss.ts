@@ -20,6 +20,7 @@ const OPTIONS: Readonly<Record<Style, WorkOptions>> = {
   backlog: { ...FULL_BATCHES, batchSize: BATCH, localConcurrency: WORKERS },
   steady: { ...FULL_BATCHES, batchSize: BATCH, localConcurrency: WORKERS },
   'slow-handlers': { ...FULL_BATCHES, batchSize: SLOW_HANDLERS / 5, localConcurrency: 5 },
+  'handlers-50': { ...FULL_BATCHES, batchSize: 10, localConcurrency: 5 },
   latency: { batchSize: 1, localConcurrency: 1, pollingIntervalSeconds: 0.5 },
   // burstWhenBatchFull is ignored in batches of one; the cached count of ready jobs is what counts then.
   'trickle-50': trickle(50),
@@ -32,6 +33,7 @@ const QUEUES: Readonly<Record<Style, string>> = {
   backlog: 'bench',
   steady: 'bench_notify',
   'slow-handlers': 'bench',
+  'handlers-50': 'bench',
   latency: 'bench_notify',
   'one-by-one': 'bench',
   'trickle-50': TRICKLE_QUEUE,

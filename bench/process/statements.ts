@@ -2,8 +2,8 @@
  * Counts what this process asks of the database. All contenders use `pg`, from one of two copies, and both are counted where
  * they write to the socket, so that a pool, a pipeline or a prepared statement makes no difference.
  *   statements  queries sent: simple ones, and executions of prepared ones. `begin`, `commit` and `listen` are among them.
- *   commits     transactions ended: the server is ready again and in no transaction. pg_stat_database.xact_commit shows the
- *               same, but late, and for producer and worker in one sum.
+ *   commits     transactions ended: the server is ready again, in no transaction, and not for the first time.
+ *               pg_stat_database.xact_commit shows the same, but late, and for producer and worker in one sum.
  * It costs an addition each.
  */
 import { createRequire } from 'node:module'
@@ -14,6 +14,7 @@ export interface Counted {
 }
 
 type Method = (...args: unknown[]) => unknown
+type Self = { readonly _connecting?: boolean }
 type Prototype = Record<string, Method>
 
 export const counted: Counted = { statements: 0, commits: 0 }
@@ -31,8 +32,8 @@ export function countStatements(): void {
     before(prototype, 'execute', onStatement)
   }
   for (const prototype of clients) {
-    before(prototype, '_handleReadyForQuery', (message) => {
-      if ((message as { status: string }).status === 'I') counted.commits += 1
+    before(prototype, '_handleReadyForQuery', (message, { _connecting: isNew }) => {
+      if (!isNew && (message as { status: string }).status === 'I') counted.commits += 1
     })
   }
 }
@@ -43,11 +44,11 @@ function loaded(file: RegExp): Prototype[] {
   return paths.map((path) => cache[path]!.exports.prototype)
 }
 
-function before(prototype: Prototype, name: string, also: (argument: unknown) => void): void {
+function before(prototype: Prototype, name: string, also: (argument: unknown, self: Self) => void): void {
   const method = prototype[name]
   if (method === undefined) throw new Error(`pg has no ${name} any more`)
-  prototype[name] = function (this: unknown, ...args) {
-    also(args[0])
+  prototype[name] = function (this: Self, ...args) {
+    also(args[0], this)
     return method.apply(this, args)
   }
 }

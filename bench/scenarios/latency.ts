@@ -11,7 +11,7 @@ const TRANSACTIONAL: readonly ContenderName[] = ['leasehold', 'graphile-worker',
 /** Begin, insert an order, enqueue in that same transaction, commit. `bare` is the transaction without the enqueue. */
 export async function singleScenario(bench: Bench): Promise<void> {
   const count = bench.sizes.singles
-  const subjects: Subject[] = [...among(bench, TRANSACTIONAL), 'bare']
+  const subjects: (ContenderName | 'bare')[] = [...among(bench, TRANSACTIONAL), 'bare']
   const runs = await interleaved(bench, 'single', subjects, async (subject) => {
     const bare = subject === 'bare'
     const contender = bare ? 'leasehold' : subject

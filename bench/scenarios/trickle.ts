@@ -2,12 +2,11 @@
  * The load that most queues have: jobs come one by one, at random, and each takes a while. A worker is busy with a bit more
  * than half of what it can run at a time, so claims and completions find little to batch.
  */
-import { setTimeout } from 'node:timers/promises'
 import { Backends, urlFor } from '../backends.ts'
 import { among, type Bench, freshDatabase, withProcess } from '../bench.ts'
 import type { Style } from '../contenders/contender.ts'
 import type { ContenderName } from '../contenders/names.ts'
-import { within } from '../measure.ts'
+import { countUnfinished, untilFinished, within } from '../measure.ts'
 import { monotonicMs, type Usage } from '../process/protocol.ts'
 import type { Remote } from '../process/remote.ts'
 import type { Measure } from '../results.ts'
@@ -105,9 +104,11 @@ async function window(bench: Bench, contender: ContenderName, database: Database
       await within(seconds + LATE_SECONDS, worker.mark(to))
       const ended = { database: databaseMicros(), usage: await worker.call('usage', {}) }
       const { calledAtMs } = await arriving
-      await untilHandled(worker, jobs)
+      await untilFinished(bench, contender, database, 0, LATE_SECONDS)
       const { startedAtMs } = await worker.call('starts', {})
-      await worker.call('stop', {})
+      const { handled } = await worker.call('stop', {})
+      const left = await countUnfinished(bench, contender, database)
+      if (handled + left !== jobs) throw new Error(`${contender}: ${jobs} jobs, ${handled} handled, ${left} left`)
       const now = monotonicMs()
       // A job that was never started has waited until now.
       const waits = calledAtMs.slice(from, to).map((calledMs, at) => (startedAtMs[from + at] ?? now) - calledMs)
@@ -145,11 +146,6 @@ function figuresOf(began: Moment, ended: Moment, waits: readonly number[]): Figu
     p50Ms: percentile(waits, 0.5),
     p99Ms: percentile(waits, 0.99),
   }
-}
-
-async function untilHandled(worker: Remote, jobs: number): Promise<void> {
-  const deadline = monotonicMs() + LATE_SECONDS * 1000
-  while ((await worker.call('usage', {})).handled < jobs && monotonicMs() < deadline) await setTimeout(50)
 }
 
 function said({ workerMicrosPerJob, p50Ms, p99Ms, statementsPerJob }: Figures): string {
