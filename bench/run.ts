@@ -93,7 +93,8 @@ function readArguments(): Arguments {
 
 function resized(sizes: Sizes, jobs: number): Sizes {
   const slowJobs = Math.min(jobs, sizes.slowJobs)
-  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, beside: jobs, heldJobs: jobs }
+  const workers = { workersJobs: jobs, workersSlowJobs: Math.min(jobs, sizes.workersSlowJobs) }
+  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, ...workers, beside: jobs, heldJobs: jobs }
 }
 
 function parsed() {

@@ -13,7 +13,7 @@ const TITLES: Readonly<Record<string, string>> = {
   drain: 'drain: a full queue is emptied by one worker process',
   enqueue: 'enqueue: in bulk, one producer, one batch after the other',
   single: 'single: begin, insert an order, enqueue one job, commit',
-  steady: 'steady: one producer and one worker process at the same time',
+  steady: 'steady: one producer and one worker process at the same time; the database serves both',
   idle: 'idle: from the enqueue of a job to the start of its handler, nothing else going on',
   'trickle-50':
     'trickle-50: 300 jobs/s come one by one, handlers take 100 ms on average, 50 at a time (costs in µs/job)',
@@ -48,6 +48,11 @@ const LABELS: Readonly<Record<Measure, string>> = {
   backlogSeconds: 'seconds behind',
   rssMiB: 'RSS MiB',
   heapMiB: 'heap MiB',
+}
+
+/** The package is known for Redis; what is measured is `createPostgresBackend` of the same package. */
+export function nameOf(subject: string): string {
+  return subject === 'bullmq' ? 'BullMQ (its Postgres backend)' : subject
 }
 
 export function figureTables(figures: readonly Figure[]): Table[] {
@@ -86,7 +91,7 @@ export function asMarkdown({ title, head, rows }: Table): string {
 function row(figures: readonly Figure[], contender: Subject, measures: readonly Measure[]): string[] {
   const own = figures.filter((figure) => figure.contender === contender)
   const cells = measures.map((measure) => cell(own.find((figure) => figure.measure === measure)))
-  return [contender, ...cells, own[0]!.jobs.toLocaleString('en')]
+  return [nameOf(contender), ...cells, own[0]!.jobs.toLocaleString('en')]
 }
 
 /** The median, and the spread when there were several rounds. */

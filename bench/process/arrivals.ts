@@ -5,6 +5,7 @@ import { FIRST_ORDER, makeInputs } from '../inputs.ts'
 import { type Arrivals, type Commands, monotonicMs, PAYLOAD_BYTES } from './protocol.ts'
 
 const LONGEST_HANDLER_MS = 1_000
+const CALLS_AT_A_TIME = 4
 
 /**
  * One enqueue for each job, at random times: arrivals are a Poisson process, the same for every contender and round. An
@@ -34,13 +35,14 @@ export async function trickle(
   return { calledAtMs }
 }
 
-/** A small batch at regular times, one call at a time: a producer that is late catches up. */
+/** A small batch at regular times, a few calls at a time: a producer that is late catches up. */
 export async function pace(
   contender: Contender,
   { url, style, jobs, perSecond, batch, limitSeconds }: Parameters<Commands['pace']>[0],
 ): Promise<{ firstAtMs: number; sent: number }> {
   const producer = await contender.produce(url, style)
   const firstAtMs = monotonicMs()
+  const calls = new Set<Promise<unknown>>()
   let sent = 0
   while (sent < jobs) {
     const elapsed = monotonicMs() - firstAtMs
@@ -48,9 +50,17 @@ export async function pace(
     const early = (sent / perSecond) * 1000 - elapsed
     if (early > 0) await setTimeout(early)
     const count = Math.min(batch, jobs - sent)
-    await producer.enqueueMany(makeInputs(count, PAYLOAD_BYTES, sent))
+    const call = producer.enqueueMany(makeInputs(count, PAYLOAD_BYTES, sent))
+    calls.add(call)
+    // One that fails stays among them, and is thrown below.
+    call.then(
+      () => calls.delete(call),
+      () => {},
+    )
     sent += count
+    if (calls.size >= CALLS_AT_A_TIME) await Promise.race(calls)
   }
+  await Promise.all(calls)
   await producer.close()
   return { firstAtMs, sent }
 }

@@ -1,8 +1,9 @@
 /** Jobs a second, and what one costs. */
 import { among, type Bench, freshDatabase, withProcess } from '../bench.ts'
 import { type ContenderName, FLOORS, QUEUES } from '../contenders/names.ts'
-import { type DrainOptions, drain, fill, type Span, untilFinished } from '../measure.ts'
+import { type DrainOptions, drain, fill, type Span, spanSince, untilFinished } from '../measure.ts'
 import { type Filled, monotonicMs } from '../process/protocol.ts'
+import { serverMicros } from '../processors.ts'
 import { interleaved } from '../rounds.ts'
 import type { Database } from '../server.ts'
 import { addSpans, saidPerSecond } from '../spans.ts'
@@ -56,35 +57,34 @@ export async function oneByOneScenario(bench: Bench): Promise<void> {
   await drains(bench, 'batch-1', QUEUES, () => ({ style: 'one-by-one', jobs: bench.sizes.singles }))
 }
 
-/** A producer and a worker at the same time, from the first enqueue to the last completion. */
+/** A producer and a worker at the same time, from the first enqueue to the last completion. The database serves both. */
 export async function steadyScenario(bench: Bench): Promise<void> {
   const runs = await interleaved(bench, 'steady', among(bench, QUEUES), async (contender) => {
     const jobs = contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.jobs
     const database = await freshDatabase(bench, contender)
-    const seconds = await flow(bench, contender, database, jobs)
+    const result = await flow(bench, contender, database, jobs)
     await database.drop()
-    return { result: { jobs, perSecond: jobs / seconds }, said: saidPerSecond({ jobs, seconds }) }
+    return { result, said: saidPerSecond(result) }
   })
-  for (const [contender, own] of runs) {
-    const rates = own.map((run) => run.perSecond)
-    bench.results.add('steady', contender, 'jobsPerSecond', own[0]!.jobs, rates)
-  }
+  for (const [contender, own] of runs) addSpans(bench, 'steady', contender, own)
 }
 
-function flow(bench: Bench, contender: ContenderName, database: Database, jobs: number): Promise<number> {
+function flow(bench: Bench, contender: ContenderName, database: Database, jobs: number): Promise<Span> {
   const { url } = database
   const marks = Array.from({ length: Math.ceil(jobs / MARK_EVERY) }, (_, i) => Math.min((i + 1) * MARK_EVERY, jobs))
   return withProcess(bench, contender, (worker) =>
     withProcess(bench, contender, async (producer) => {
       worker.onMark(({ handled }) => void producer.call('finished', { count: handled }).catch(() => {}))
       await worker.call('work', { url, style: 'steady', jobs, marks })
+      const before = { usage: await worker.call('usage', {}), databaseMicros: serverMicros(bench.server.postmaster) }
       const { firstAtMs } = await producer.call('produce', { url, from: 0, to: jobs, ...STEADY })
       await worker.mark(jobs)
       await untilFinished(bench, contender, database)
       const seconds = (monotonicMs() - firstAtMs) / 1000
+      const span = await spanSince(bench, worker, before)
       const { handled } = await worker.call('stop', {})
       if (handled !== jobs) throw new Error(`${contender} handled ${handled} of ${jobs} jobs`)
-      return seconds
+      return { ...span, seconds }
     }),
   )
 }
