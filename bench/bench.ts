@@ -20,6 +20,8 @@ export interface Bench {
 
 export interface Sizes {
   readonly rounds: number
+  /** Where no bar is set, in the scenarios that take longest. */
+  readonly fewerRounds: number
   /** With and without a burden, where a bar is set: the machine's noise is larger than most of what is measured. */
   readonly pairs: number
   /** Drain, steady and never-analyzed. */
@@ -47,7 +49,7 @@ export interface Sizes {
 }
 
 export interface TrickleSizes {
-  /** Of those that a bar is about; the others take part in as many as in any other scenario. */
+  /** Of those that a bar is about. */
   readonly rounds: number
   readonly warmUpSeconds: number
   readonly seconds: number
@@ -55,15 +57,16 @@ export interface TrickleSizes {
 
 export const FULL: Sizes = {
   rounds: 3,
+  fewerRounds: 2,
   pairs: 3,
   jobs: 100_000,
   slowJobs: 5_000,
   asyncJobs: 50_000,
   singles: 1_500,
-  idle: 300,
+  idle: 200,
   trickle: { rounds: 5, warmUpSeconds: 2, seconds: 10 },
   workersJobs: 90_000,
-  workersSlowJobs: 30_000,
+  workersSlowJobs: 24_000,
   beside: 50_000,
   heldJobs: 300_000,
   heldMinutes: 3,
@@ -75,6 +78,7 @@ export const FULL: Sizes = {
 /** Proves that everything runs; its figures mean little. */
 export const QUICK: Sizes = {
   rounds: 1,
+  fewerRounds: 1,
   pairs: 1,
   jobs: 10_000,
   slowJobs: 1_000,

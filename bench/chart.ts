@@ -61,6 +61,7 @@ const PANELS: readonly Panel[] = [
     subjects: ['leasehold × 8', 'leasehold-not-kept × 8', 'graphile-worker × 8'],
   },
 ]
+const FONT = 'system-ui, sans-serif'
 const SIZE = { width: 880, panel: 190, row: 27 }
 // In percent of the width, within a panel that has half of it.
 const BARS = { left: 19, width: 22 }
@@ -83,7 +84,7 @@ export function draw({ figures }: Report): string {
   chart.setOption({
     animation: false,
     backgroundColor: 'transparent',
-    textStyle: { fontFamily: 'system-ui, sans-serif', color: TEXT },
+    textStyle: { fontFamily: FONT, color: TEXT },
     title: panels.map(({ title }, at) => ({
       text: title,
       left: `${cell(at).left}%`,
@@ -145,7 +146,7 @@ function whisker(
   }
   const spread =
     min === max ? [] : [line(from, y, to, y), line(from, y - CAP, from, y + CAP), line(to, y - CAP, to, y + CAP)]
-  const text = { text: label(median), x: to + 6, y, fill: TEXT, fontSize: 12, verticalAlign: 'middle' }
+  const text = { text: label(median), x: to + 6, y, fill: TEXT, font: `12px ${FONT}`, verticalAlign: 'middle' }
   return { type: 'group', children: [...spread, { type: 'text', style: text }] }
 }
 

@@ -1,7 +1,8 @@
 /**
  * Leasehold beside its peers: one run, one PostgreSQL, one Node, the same payload, each at its best setting.
  *
- * How to read it. A contender has one worker process and, apart from it, one producer; handlers do nothing. The clock of a
+ * How to read it. A contender has one worker process and, apart from it, one producer; handlers do nothing, unless the title
+ * of a table says otherwise. The clock of a
  * drain runs from the first handler after the warm-up to the moment when no job is left without a committed outcome.
  * "Node µs" is processor time of the worker process per job, "database µs" that of all processes of the server; jobs/s
  * also depends on what else the machine does. Every figure is a median over rounds in which the contenders take turns,

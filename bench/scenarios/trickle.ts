@@ -55,9 +55,8 @@ const MEASURES: readonly Measure[] = [
 ]
 
 export async function trickleScenario(bench: Bench): Promise<void> {
-  const { rounds } = bench.sizes.trickle
-  const roundsOf = (contender: ContenderName) =>
-    FEWER_ROUNDS.includes(contender) ? Math.min(rounds, bench.sizes.rounds) : rounds
+  const { trickle, fewerRounds } = bench.sizes
+  const roundsOf = (contender: ContenderName) => (FEWER_ROUNDS.includes(contender) ? fewerRounds : trickle.rounds)
   for (const load of LOADS) {
     const runs = await interleaved(
       bench,
