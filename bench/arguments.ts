@@ -18,6 +18,12 @@ export function checkJobs(n: string): number {
   return jobs
 }
 
+export function checkMinutes(text: string): number {
+  const minutes = Number(text)
+  if (!(minutes >= 0.1 && minutes <= 60)) throw new UsageError('--minutes takes 0.1 to 60.')
+  return minutes
+}
+
 /** Exit code 2 for a mistake of the caller's, 1 for anything else. */
 export async function runOrExplain(run: () => Promise<void>, usage: string): Promise<void> {
   try {

@@ -20,6 +20,8 @@ export interface Bench {
 
 export interface Sizes {
   readonly rounds: number
+  /** Where no bar is set, in the scenarios that take longest. */
+  readonly fewerRounds: number
   /** With and without a burden, where a bar is set: the machine's noise is larger than most of what is measured. */
   readonly pairs: number
   /** Drain, steady and never-analyzed. */
@@ -29,26 +31,45 @@ export interface Sizes {
   readonly asyncJobs: number
   /** Transactions, and jobs that are done one by one. */
   readonly singles: number
-  readonly trickle: number
+  /** Jobs that come now and then to a worker that waits. */
+  readonly idle: number
+  readonly trickle: TrickleSizes
+  /** Shared by several worker processes: handlers that do nothing, and those that wait. */
+  readonly workersJobs: number
+  readonly workersSlowJobs: number
   /** Drained beside a burden. */
   readonly beside: number
   /** Held-snapshot: what is left behind adds up. */
   readonly heldJobs: number
+  /** Held-snapshot-long. */
+  readonly heldMinutes: number
   readonly backlog: number
   readonly scheduled: number
   readonly inFlight: number
 }
 
+export interface TrickleSizes {
+  /** Of those that a bar is about. */
+  readonly rounds: number
+  readonly warmUpSeconds: number
+  readonly seconds: number
+}
+
 export const FULL: Sizes = {
   rounds: 3,
+  fewerRounds: 2,
   pairs: 3,
   jobs: 100_000,
   slowJobs: 5_000,
   asyncJobs: 50_000,
   singles: 1_500,
-  trickle: 300,
+  idle: 200,
+  trickle: { rounds: 5, warmUpSeconds: 2, seconds: 10 },
+  workersJobs: 90_000,
+  workersSlowJobs: 24_000,
   beside: 50_000,
   heldJobs: 300_000,
+  heldMinutes: 3,
   backlog: 1_000_000,
   scheduled: 1_000_000,
   inFlight: 20_000,
@@ -57,14 +78,19 @@ export const FULL: Sizes = {
 /** Proves that everything runs; its figures mean little. */
 export const QUICK: Sizes = {
   rounds: 1,
+  fewerRounds: 1,
   pairs: 1,
   jobs: 10_000,
   slowJobs: 1_000,
   asyncJobs: 5_000,
   singles: 200,
-  trickle: 20,
+  idle: 20,
+  trickle: { rounds: 1, warmUpSeconds: 0.5, seconds: 2 },
+  workersJobs: 15_000,
+  workersSlowJobs: 4_000,
   beside: 5_000,
   heldJobs: 10_000,
+  heldMinutes: 0.1,
   backlog: 30_000,
   scheduled: 20_000,
   inFlight: 2_000,

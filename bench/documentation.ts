@@ -1,7 +1,7 @@
 /** docs/benchmarks.md and its chart. Only what a run has printed gets in there; the prose around it stays as it is. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Report } from './report.ts'
-import { asMarkdown, figureTables, ratioTable } from './tables.ts'
+import { asMarkdown, figureTables, nameOf, ratioTable } from './tables.ts'
 
 const PAGE = new URL('../docs/benchmarks.md', import.meta.url)
 const CHART = new URL('../docs/benchmarks.svg', import.meta.url)
@@ -18,13 +18,28 @@ export async function writeDocumentation(report: Report): Promise<void> {
   writeFileSync(CHART, chart.draw(report))
 }
 
+/** What the names in the tables and in the chart mean. */
+const WORDS = [
+  '- **kept**, or plain `leasehold`: a finished job stays in the archive for 7 days, as is the default.',
+  '- **not kept**, `leasehold-not-kept`: the kind has `keep: false`, and a job is deleted when it is completed. There is less ' +
+    'to write, and nothing to look up afterwards. graphile-worker always does that; pg-boss and BullMQ keep finished jobs.',
+  "- **worker's side**: processor time of the worker's process and of the backends that serve it. The producer's backends " +
+    'are counted apart, and the background processes of the server neither way.',
+  '- **statements/job, commits/job**: what the worker process sent, and the transactions that it ended.',
+  '- In the chart a bar is the median, and the line across its end reaches from the smallest to the largest round.',
+]
+
 function figures(report: Report): string {
   const { machine, versions, settings, ratios } = report
   const memory = `${Math.round(machine.memoryGiB)} GiB of memory`
   const where = `${machine.processor}, ${machine.cores} cores, ${memory}, PostgreSQL ${versions.postgres}, Node ${versions.node}.`
-  const how = Object.entries(settings).map(([name, { version, why }]) => `- **${name}** ${version}. ${why}`)
+  const how = Object.entries(settings).map(([name, { version, why }]) => `- **${nameOf(name)}** ${version}. ${why}`)
   const tables = [...figureTables(report.figures), ratioTable(ratios)].map(asMarkdown)
-  return [`Measured on: ${where}`, ...tables, '**settings, and why they are the best of each**', how.join('\n')].join(
-    '\n\n',
-  )
+  return [
+    `Measured on: ${where}`,
+    WORDS.join('\n'),
+    ...tables,
+    '**settings, and why they are the best of each**',
+    how.join('\n'),
+  ].join('\n\n')
 }

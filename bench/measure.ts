@@ -16,6 +16,9 @@ export interface Span {
   readonly nodeMicros: number
   /** Of all processes of the server. Null where the system does not tell. */
   readonly databaseMicros: number | null
+  /** Of the worker process: see process/statements.ts. */
+  readonly statements: number
+  readonly commits: number
 }
 
 export interface DrainOptions extends Partial<WorkOptions> {
@@ -84,6 +87,8 @@ export async function spanSince(bench: Bench, worker: Remote, began: Began): Pro
     jobs: usage.handled - began.usage.handled,
     seconds: (endedAtMs - began.usage.atMs) / 1000,
     nodeMicros: usage.nodeMicros - began.usage.nodeMicros,
+    statements: usage.statements - began.usage.statements,
+    commits: usage.commits - began.usage.commits,
     databaseMicros: ended === null || began.databaseMicros === null ? null : ended - began.databaseMicros,
   }
 }
@@ -98,8 +103,11 @@ export async function untilFinished(
   contender: ContenderName,
   database: Database,
   beside = 0,
+  limitSeconds = Number.POSITIVE_INFINITY,
 ): Promise<void> {
-  while ((await countUnfinished(bench, contender, database)) > beside) await setTimeout(POLL_MS)
+  const deadline = performance.now() + limitSeconds * 1000
+  while ((await countUnfinished(bench, contender, database)) > beside && performance.now() < deadline)
+    await setTimeout(POLL_MS)
 }
 
 /** Node and database together, per job. */
@@ -107,7 +115,8 @@ export function costMicros({ jobs, nodeMicros, databaseMicros }: Span): number |
   return databaseMicros === null ? null : (nodeMicros + databaseMicros) / jobs
 }
 
-async function within(seconds: number, event: Promise<unknown>): Promise<boolean> {
+/** Whether it happened in time. */
+export async function within(seconds: number, event: Promise<unknown>): Promise<boolean> {
   if (seconds === Number.POSITIVE_INFINITY) return event.then(() => true)
   const over = new AbortController()
   const late = setTimeout(seconds * 1000, false, { signal: over.signal }).catch(() => false)

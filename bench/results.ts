@@ -2,17 +2,24 @@
 import type { ContenderName } from './contenders/names.ts'
 import { median } from './statistics.ts'
 
-/** `bare` is a transaction without any queue. */
-export type Subject = ContenderName | 'bare'
+/** `bare` is a transaction without any queue; `× 8` are eight worker processes. */
+export type Subject = ContenderName | 'bare' | `${ContenderName} × ${number}`
 
 export type Measure =
   | 'jobsPerSecond'
   | 'nodeMicrosPerJob'
   | 'databaseMicrosPerJob'
+  | 'workerDatabaseMicrosPerJob'
+  | 'workerMicrosPerJob'
+  | 'producerDatabaseMicrosPerJob'
+  | 'totalMicrosPerJob'
+  | 'statementsPerJob'
+  | 'commitsPerJob'
   | 'perSecondAtP50'
   | 'p50Ms'
   | 'p99Ms'
   | 'costRatio'
+  | 'backlogSeconds'
   | 'rssMiB'
   | 'heapMiB'
 

@@ -1,18 +1,20 @@
 /** Round by round, so that what the machine does meanwhile hits all. */
 import type { Bench } from './bench.ts'
 
-/** Each round starts with another contender. */
+/** Each round starts with another contender. Some may take part in the first rounds only. */
 export async function interleaved<Contender extends string, Result>(
   bench: Bench,
   title: string,
   contenders: readonly Contender[],
   run: (contender: Contender) => Promise<{ result: Result; said: string }>,
-  rounds = bench.sizes.rounds,
+  rounds: (contender: Contender) => number = () => bench.sizes.rounds,
 ): Promise<Map<Contender, Result[]>> {
   const results = new Map<Contender, Result[]>(contenders.map((contender) => [contender, []]))
-  for (let round = 0; round < rounds; round++) {
+  const most = Math.max(0, ...contenders.map(rounds))
+  for (let round = 0; round < most; round++) {
     for (let at = 0; at < contenders.length; at++) {
       const contender = contenders[(at + round) % contenders.length]!
+      if (round >= rounds(contender)) continue
       const { result, said } = await run(contender)
       results.get(contender)!.push(result)
       bench.say(`${title}, round ${round + 1}: ${contender} ${said}`)

@@ -1,7 +1,8 @@
 /**
  * Leasehold beside its peers: one run, one PostgreSQL, one Node, the same payload, each at its best setting.
  *
- * How to read it. A contender has one worker process and, apart from it, one producer; handlers do nothing. The clock of a
+ * How to read it. A contender has one worker process and, apart from it, one producer; handlers do nothing, unless the title
+ * of a table says otherwise. The clock of a
  * drain runs from the first handler after the warm-up to the moment when no job is left without a committed outcome.
  * "Node µs" is processor time of the worker process per job, "database µs" that of all processes of the server; jobs/s
  * also depends on what else the machine does. Every figure is a median over rounds in which the contenders take turns,
@@ -12,7 +13,7 @@
  * handled once.
  */
 import { availableParallelism, cpus, totalmem } from 'node:os'
-import { checkJobs, readOptions, runOrExplain, UsageError } from './arguments.ts'
+import { checkJobs, checkMinutes, readOptions, runOrExplain, UsageError } from './arguments.ts'
 import { ratios } from './bars.ts'
 import { type Bench, FULL, QUICK, type Sizes, withProcess } from './bench.ts'
 import { CONTENDERS, type ContenderName } from './contenders/names.ts'
@@ -23,6 +24,7 @@ import { Remote } from './process/remote.ts'
 import type { Report } from './report.ts'
 import { Results } from './results.ts'
 import { backlogScenario, heldSnapshotScenario, inFlightScenario, scheduledScenario } from './scenarios/burdens.ts'
+import { heldLongScenario } from './scenarios/held-long.ts'
 import { idleScenario, singleScenario } from './scenarios/latency.ts'
 import { memoryScenario } from './scenarios/memory.ts'
 import {
@@ -32,6 +34,8 @@ import {
   oneByOneScenario,
   steadyScenario,
 } from './scenarios/throughput.ts'
+import { trickleScenario } from './scenarios/trickle.ts'
+import { workersScenario } from './scenarios/workers.ts'
 import { BenchServer } from './server.ts'
 import { figureTables, forTerminal, ratioTable } from './tables.ts'
 import { runWeather } from './weather/run.ts'
@@ -41,12 +45,15 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   single: singleScenario,
   steady: steadyScenario,
   idle: idleScenario,
+  trickle: trickleScenario,
+  workers: workersScenario,
   async: asyncScenario,
   'batch-1': oneByOneScenario,
   'never-analyzed': neverAnalyzedScenario,
   backlog: backlogScenario,
   memory: memoryScenario,
   'held-snapshot': heldSnapshotScenario,
+  'held-snapshot-long': heldLongScenario,
   scheduled: scheduledScenario,
   'in-flight': inFlightScenario,
 }
@@ -55,6 +62,7 @@ const USAGE = `Usage: npm run bench -- [options]
                       Or weather, alone: what holds while something else goes wrong, without peers, in minutes.
   --contender <name>  one of ${CONTENDERS.join(', ')}; may be repeated. All unless given.
   --n <jobs>          how many jobs are measured, whatever the scenario; the burdens keep their size.
+  --minutes <m>       how long held-snapshot-long goes on; 3 unless given, and 10 shows more.
   --quick             small sizes and one round, and only drain unless scenarios are named: to see that all runs.
   --write-docs        put the tables and the chart into docs/benchmarks.md and docs/benchmarks.svg.
   --json              one line of JSON, the last of the output.`
@@ -69,7 +77,7 @@ interface Arguments {
 }
 
 function readArguments(): Arguments {
-  const { scenario, contender, n, quick, json, 'write-docs': writeDocs } = parsed()
+  const { scenario, contender, n, minutes, quick, json, 'write-docs': writeDocs } = parsed()
   const names = scenario ?? (quick ? ['drain'] : Object.keys(SCENARIOS))
   if (names.includes('weather') && names.length > 1) throw new UsageError('The scenario weather is run alone.')
   for (const name of names)
@@ -77,7 +85,8 @@ function readArguments(): Arguments {
   for (const name of contender ?? [])
     if (!CONTENDERS.some((known) => known === name)) throw new UsageError(`There is no contender ${name}.`)
   const contenders = CONTENDERS.filter((name) => contender === undefined || contender.includes(name))
-  const sizes = quick ? QUICK : FULL
+  const usual = quick ? QUICK : FULL
+  const sizes = minutes === undefined ? usual : { ...usual, heldMinutes: checkMinutes(minutes) }
   if (n === undefined) return { names, contenders, sizes, quick, writeDocs, json }
   const jobs = checkJobs(n)
   return { names, contenders, sizes: resized(sizes, jobs), quick, writeDocs, json }
@@ -85,7 +94,8 @@ function readArguments(): Arguments {
 
 function resized(sizes: Sizes, jobs: number): Sizes {
   const slowJobs = Math.min(jobs, sizes.slowJobs)
-  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, beside: jobs, heldJobs: jobs }
+  const workers = { workersJobs: jobs, workersSlowJobs: Math.min(jobs, sizes.workersSlowJobs) }
+  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, ...workers, beside: jobs, heldJobs: jobs }
 }
 
 function parsed() {
@@ -94,6 +104,7 @@ function parsed() {
     scenario: { type: 'string', multiple: true },
     contender: { type: 'string', multiple: true },
     n: { type: 'string' },
+    minutes: { type: 'string' },
     quick: flag,
     'write-docs': flag,
     json: flag,

@@ -13,13 +13,20 @@ const TITLES: Readonly<Record<string, string>> = {
   drain: 'drain: a full queue is emptied by one worker process',
   enqueue: 'enqueue: in bulk, one producer, one batch after the other',
   single: 'single: begin, insert an order, enqueue one job, commit',
-  steady: 'steady: one producer and one worker process at the same time',
+  steady: 'steady: one producer and one worker process at the same time; the database serves both',
   idle: 'idle: from the enqueue of a job to the start of its handler, nothing else going on',
+  'trickle-50':
+    'trickle-50: 300 jobs/s come one by one, handlers take 100 ms on average, 50 at a time (costs in µs/job)',
+  'trickle-10': 'trickle-10: the same with 60 jobs/s, 10 at a time',
+  workers: 'workers: so many worker processes empty one queue, handlers do nothing',
+  'workers-5-ms': 'workers-5-ms: the same, handlers wait 5 ms, 50 at a time in each process',
   async: 'async: handlers that wait 20 ms, 500 at a time (25,000 a second would be ideal)',
   'batch-1': 'batch-1: one job at a time from end to end, nothing claimed ahead',
   'never-analyzed': 'never-analyzed: drain, but the tables were never vacuumed or analyzed',
   backlog: 'backlog: processor time per job, a million waiting ÷ few waiting',
   'held-snapshot': 'held-snapshot: processor time per job, an old snapshot held ÷ not held',
+  'held-snapshot-long':
+    'held-snapshot-long: 2,000 jobs/s under an old snapshot: processor time per job, last fifth ÷ second fifth',
   scheduled: 'scheduled: processor time per job, a million scheduled and a million finished beside ÷ alone',
   'in-flight': 'in-flight: processor time per job, 20,000 held by another worker ÷ alone',
 }
@@ -28,12 +35,24 @@ const LABELS: Readonly<Record<Measure, string>> = {
   jobsPerSecond: 'jobs/s',
   nodeMicrosPerJob: 'Node µs/job',
   databaseMicrosPerJob: 'database µs/job',
+  workerDatabaseMicrosPerJob: "its database's",
+  workerMicrosPerJob: "worker's side",
+  producerDatabaseMicrosPerJob: "producer's database",
+  totalMicrosPerJob: 'total',
+  statementsPerJob: 'statements/job',
+  commitsPerJob: 'commits/job',
   perSecondAtP50: 'per second at p50',
   p50Ms: 'p50 ms',
   p99Ms: 'p99 ms',
   costRatio: 'ratio',
+  backlogSeconds: 'seconds behind',
   rssMiB: 'RSS MiB',
   heapMiB: 'heap MiB',
+}
+
+/** The package is known for Redis; what is measured is `createPostgresBackend` of the same package. */
+export function nameOf(subject: string): string {
+  return subject === 'bullmq' ? 'BullMQ (its Postgres backend)' : subject
 }
 
 export function figureTables(figures: readonly Figure[]): Table[] {
@@ -72,7 +91,7 @@ export function asMarkdown({ title, head, rows }: Table): string {
 function row(figures: readonly Figure[], contender: Subject, measures: readonly Measure[]): string[] {
   const own = figures.filter((figure) => figure.contender === contender)
   const cells = measures.map((measure) => cell(own.find((figure) => figure.measure === measure)))
-  return [contender, ...cells, own[0]!.jobs.toLocaleString('en')]
+  return [nameOf(contender), ...cells, own[0]!.jobs.toLocaleString('en')]
 }
 
 /** The median, and the spread when there were several rounds. */
@@ -85,7 +104,8 @@ function cell(figure: Figure | undefined): string {
 function rounded(value: number): string {
   if (value >= 1_000) return (Math.round(value / 10) * 10).toLocaleString('en')
   if (value >= 100) return value.toFixed(0)
-  return value.toFixed(value >= 10 ? 1 : 2)
+  if (value >= 0.1 || value === 0) return value.toFixed(value >= 10 ? 1 : 2)
+  return value.toPrecision(2)
 }
 
 function distinct<Value>(values: readonly Value[]): Value[] {

@@ -6,6 +6,7 @@ const LOADERS: Readonly<Record<ContenderName, () => Promise<Contender>>> = {
   leasehold: async () => (await import('./leasehold.ts')).leasehold,
   'leasehold-not-kept': async () => (await import('./leasehold.ts')).notKept,
   'graphile-worker': async () => (await import('./graphile-worker.ts')).graphileWorker,
+  'graphile-worker-no-local-queue': async () => (await import('./graphile-worker.ts')).noLocalQueue,
   'pg-boss': async () => (await import('./pg-boss.ts')).pgBoss,
   bullmq: async () => (await import('./bullmq.ts')).bullmq,
   floor: async () => (await import('./floor.ts')).floor,

@@ -13,7 +13,10 @@ const CONCURRENCY: Readonly<Record<Style, number>> = {
   steady: 8,
   latency: 8,
   'slow-handlers': SLOW_HANDLERS,
+  'handlers-50': 50,
   'one-by-one': 1,
+  'trickle-50': 50,
+  'trickle-10': 10,
 }
 
 export const bullmq: Contender = {

@@ -11,10 +11,21 @@ import type { Input } from '../inputs.ts'
  *   backlog        everything is there; as many no-op jobs a second as possible
  *   steady         the same while jobs come in
  *   slow-handlers  a backlog, and 500 handlers at a time that each wait for something
+ *   handlers-50    a backlog, and 50 handlers at a time that each wait for a few milliseconds
  *   latency        a job now and then, started at once
  *   one-by-one     a backlog, and one job from end to end before the next is claimed
+ *   trickle-50     jobs one by one, and up to 50 handlers at a time that each wait for something
+ *   trickle-10     the same with 10
  */
-export type Style = 'backlog' | 'steady' | 'slow-handlers' | 'latency' | 'one-by-one'
+export type Style =
+  | 'backlog'
+  | 'steady'
+  | 'slow-handlers'
+  | 'handlers-50'
+  | 'latency'
+  | 'one-by-one'
+  | 'trickle-50'
+  | 'trickle-10'
 
 export const SLOW_HANDLERS = 500
 

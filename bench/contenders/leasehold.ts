@@ -9,7 +9,10 @@ const OPTIONS: Readonly<Record<Style, WorkerOptions>> = {
   steady: {},
   latency: {},
   'slow-handlers': { concurrency: SLOW_HANDLERS },
+  'handlers-50': { concurrency: 50 },
   'one-by-one': { concurrency: 1, prefetch: 0 },
+  'trickle-50': { concurrency: 50 },
+  'trickle-10': { concurrency: 10 },
 }
 
 export const leasehold = contender('Its defaults: finished jobs are kept for 7 days.', {})

@@ -1,16 +1,12 @@
 /** Apart from the contenders themselves: whoever only names them needs none of their packages. */
 
-export const CONTENDERS = [
-  'leasehold',
-  'leasehold-not-kept',
-  'graphile-worker',
-  'pg-boss',
-  'bullmq',
-  'floor',
-  'floor-not-kept',
-] as const
-
-/** All but the floor, which is no queue: there is nothing to wait on, to announce or to limit. */
+/** All that take part in every scenario. */
 export const QUEUES = ['leasehold', 'leasehold-not-kept', 'graphile-worker', 'pg-boss', 'bullmq'] as const
+
+/** No queues: there is nothing to wait on, to announce or to limit. */
+export const FLOORS = ['floor', 'floor-not-kept'] as const
+
+/** The last takes part where jobs trickle in: its local queue has most to lose there. */
+export const CONTENDERS = [...QUEUES, ...FLOORS, 'graphile-worker-no-local-queue'] as const
 
 export type ContenderName = (typeof CONTENDERS)[number]

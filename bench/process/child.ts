@@ -6,15 +6,19 @@ import { setTimeout } from 'node:timers/promises'
 import { load } from '../contenders/all.ts'
 import type { Handle, Work } from '../contenders/contender.ts'
 import type { ContenderName } from '../contenders/names.ts'
-import { makeInputs } from '../inputs.ts'
-import { transactions, trickle } from './latencies.ts'
+import { FIRST_ORDER, makeInputs } from '../inputs.ts'
+import { handlerMs as handlerMsOf, pace, trickle } from './arrivals.ts'
+import { idle, transactions } from './latencies.ts'
 import { type Commands, type Message, monotonicMs, PAYLOAD_BYTES, type Request } from './protocol.ts'
+import { countStatements } from './statements.ts'
 import { Tally, usage } from './tally.ts'
 
 const contender = await load(process.argv[2] as ContenderName)
+countStatements()
 let tally = new Tally(0, [], () => {})
 let work: Work | undefined
 let finished = 0
+let startedAtMs: (number | null)[] = []
 
 type Serving = {
   [Name in keyof Commands]: (options: Parameters<Commands[Name]>[0]) => Promise<ReturnType<Commands[Name]>>
@@ -70,16 +74,29 @@ const commands: Serving = {
 
   transactions: ({ url, count, bare }) => transactions(contender, url, count, bare),
 
-  trickle: ({ url, count }) => trickle(contender, url, count),
+  idle: ({ url, count }) => idle(contender, url, count),
 
-  work: async ({ url, style, jobs, handlerMs = 0, marks, collectGarbage = false }) => {
+  trickle: (options) => trickle(contender, options),
+
+  pace: (options) => pace(contender, options),
+
+  work: async ({ url, style, jobs, handlerMs = 0, handlerMeanMs = 0, marks, collectGarbage = false }) => {
     const onMark = () => send({ type: 'mark', usage: usage(tally.handled, collectGarbage) })
     tally = new Tally(jobs, marks, onMark)
-    work = await contender.work(url, style, handlerMs === 0 ? instant : waiting(handlerMs))
+    if (handlerMeanMs > 0) {
+      startedAtMs = new Array(jobs).fill(null)
+      work = await contender.work(url, style, varying(handlerMeanMs))
+    } else {
+      work = await contender.work(url, style, handlerMs === 0 ? instant : waiting(handlerMs))
+    }
     return {}
   },
 
   usage: async ({ collectGarbage }) => usage(tally.handled, collectGarbage),
+
+  starts: async () => ({ startedAtMs }),
+
+  seen: async () => ({ jobs: Buffer.from(tally.seen).toString('base64') }),
 
   stop: async () => {
     await work?.stop()
@@ -93,6 +110,14 @@ function waiting(handlerMs: number): Handle {
   return async ({ orderId }) => {
     count(orderId)
     await setTimeout(handlerMs)
+  }
+}
+
+function varying(meanMs: number): Handle {
+  return async ({ orderId }) => {
+    startedAtMs[orderId - FIRST_ORDER] = monotonicMs()
+    count(orderId)
+    await setTimeout(handlerMsOf(orderId, meanMs))
   }
 }
 

@@ -48,7 +48,7 @@ function within({ enqueueWithin }: Producer): NonNullable<Producer['enqueueWithi
   return enqueueWithin
 }
 
-export async function trickle(contender: Contender, url: string, count: number): Promise<Latencies> {
+export async function idle(contender: Contender, url: string, count: number): Promise<Latencies> {
   const inputs = makeInputs(WARM_UP + count, PAYLOAD_BYTES)
   const began: number[] = []
   const started: number[] = []

@@ -15,10 +15,18 @@ export interface Commands {
   /** One transaction after the other: an order is inserted and a job enqueued, unless `bare`. */
   transactions(options: At & { readonly count: number; readonly bare: boolean }): Latencies
   /** A worker waits; now and then a job is enqueued. From just before the call to the start of its handler. */
-  trickle(options: At & { readonly count: number }): Latencies
+  idle(options: At & { readonly count: number }): Latencies
+  /** Single enqueues at random times, so many a second on average. Answers when all of them are committed. */
+  trickle(options: At & Arriving): Arrivals
+  /** Small batches at regular times. Ends early, and says so, when it has taken too long. */
+  pace(options: At & Arriving & { readonly batch: number; readonly limitSeconds: number }): Paced
   /** Answers when the worker has been started. Marks are sent as handlers are called. */
   work(options: At & WorkOptions): object
   usage(options: { readonly collectGarbage?: boolean }): Usage
+  /** When the handler of each job was called, by the number of the job. Null for those that were not. */
+  starts(options: object): { readonly startedAtMs: readonly (number | null)[] }
+  /** Which jobs were handled here: a byte for each, 1 if so, in base64. */
+  seen(options: object): { readonly jobs: string }
   /** Stops the worker in good order. */
   stop(options: object): { readonly handled: number }
 }
@@ -50,6 +58,22 @@ export interface Produced {
   readonly firstAtMs: number
 }
 
+export interface Arriving {
+  readonly style: Style
+  readonly jobs: number
+  readonly perSecond: number
+}
+
+export interface Arrivals {
+  /** Just before each enqueue was called, in the order of the jobs. */
+  readonly calledAtMs: readonly number[]
+}
+
+export interface Paced {
+  readonly firstAtMs: number
+  readonly sent: number
+}
+
 export interface Latencies {
   readonly milliseconds: readonly number[]
 }
@@ -60,6 +84,8 @@ export interface WorkOptions {
   readonly jobs: number
   /** How long a handler waits. */
   readonly handlerMs?: number
+  /** The same, but exponentially distributed with this mean: see arrivals.ts. Starts are noted down. */
+  readonly handlerMeanMs?: number
   /** Calls of the handler at which a mark is sent, ascending. */
   readonly marks: readonly number[]
   /** Marks come with the memory that is left after a collection, which takes a while. */
@@ -71,6 +97,9 @@ export interface Usage {
   readonly handled: number
   readonly atMs: number
   readonly nodeMicros: number
+  /** See statements.ts. */
+  readonly statements: number
+  readonly commits: number
   readonly rssBytes: number
   readonly heapBytes: number
 }
@@ -86,7 +115,7 @@ export type Message =
   | { readonly type: 'error'; readonly id: number | null; readonly message: string }
   | { readonly type: 'mark'; readonly usage: Usage }
 
-/** The same clock in every process of the machine. */
+/** The same clock in every process of the machine: CLOCK_MONOTONIC on Linux, which starts with the machine. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }

@@ -1,16 +1,18 @@
 /** Counts calls of the handler, notices a job that comes twice, and sends marks. */
 import { FIRST_ORDER } from '../inputs.ts'
 import { monotonicMs, type Usage } from './protocol.ts'
+import { counted } from './statements.ts'
 
 export class Tally {
   handled = 0
-  readonly #seen: Uint8Array
+  /** By the number of the job. */
+  readonly seen: Uint8Array
   readonly #marks: readonly number[]
   readonly #onMark: () => void
   #next = 0
 
   constructor(jobs: number, marks: readonly number[], onMark: () => void) {
-    this.#seen = new Uint8Array(jobs)
+    this.seen = new Uint8Array(jobs)
     this.#marks = marks
     this.#onMark = onMark
   }
@@ -18,10 +20,10 @@ export class Tally {
   /** Throws for a job that is none of ours or was here before. The queue would retry it, so tell somebody else, too. */
   add(orderId: number): void {
     const at = orderId - FIRST_ORDER
-    if (this.#seen[at] !== 0) {
-      throw new Error(`order ${orderId} was handled ${this.#seen[at] === 1 ? 'twice' : 'though nobody enqueued it'}`)
+    if (this.seen[at] !== 0) {
+      throw new Error(`order ${orderId} was handled ${this.seen[at] === 1 ? 'twice' : 'though nobody enqueued it'}`)
     }
-    this.#seen[at] = 1
+    this.seen[at] = 1
     this.handled += 1
     if (this.handled === this.#marks[this.#next]) {
       this.#next += 1
@@ -34,5 +36,12 @@ export function usage(handled: number, collectGarbage = false): Usage {
   const { user, system } = process.cpuUsage()
   if (collectGarbage) (globalThis as { gc?: () => void }).gc?.()
   const { rss, heapUsed } = process.memoryUsage()
-  return { handled, atMs: monotonicMs(), nodeMicros: user + system, rssBytes: rss, heapBytes: heapUsed }
+  return {
+    handled,
+    atMs: monotonicMs(),
+    nodeMicros: user + system,
+    ...counted,
+    rssBytes: rss,
+    heapBytes: heapUsed,
+  }
 }

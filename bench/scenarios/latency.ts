@@ -11,7 +11,7 @@ const TRANSACTIONAL: readonly ContenderName[] = ['leasehold', 'graphile-worker',
 /** Begin, insert an order, enqueue in that same transaction, commit. `bare` is the transaction without the enqueue. */
 export async function singleScenario(bench: Bench): Promise<void> {
   const count = bench.sizes.singles
-  const subjects: Subject[] = [...among(bench, TRANSACTIONAL), 'bare']
+  const subjects: (ContenderName | 'bare')[] = [...among(bench, TRANSACTIONAL), 'bare']
   const runs = await interleaved(bench, 'single', subjects, async (subject) => {
     const bare = subject === 'bare'
     const contender = bare ? 'leasehold' : subject
@@ -36,8 +36,8 @@ export async function idleScenario(bench: Bench): Promise<void> {
   )
   const run = async (contender: ContenderName) => {
     const database = await freshDatabase(bench, contender)
-    const options = { url: database.url, count: bench.sizes.trickle }
-    const { milliseconds } = await withProcess(bench, contender, (remote) => remote.call('trickle', options))
+    const options = { url: database.url, count: bench.sizes.idle }
+    const { milliseconds } = await withProcess(bench, contender, (remote) => remote.call('idle', options))
     await database.drop()
     return { result: milliseconds, said: said(milliseconds) }
   }

@@ -1,10 +1,12 @@
 /** Jobs a second, and what one costs. */
 import { among, type Bench, freshDatabase, withProcess } from '../bench.ts'
-import { CONTENDERS, type ContenderName, QUEUES } from '../contenders/names.ts'
-import { type DrainOptions, drain, fill, type Span, untilFinished } from '../measure.ts'
+import { type ContenderName, FLOORS, QUEUES } from '../contenders/names.ts'
+import { type DrainOptions, drain, fill, type Span, spanSince, untilFinished } from '../measure.ts'
 import { type Filled, monotonicMs } from '../process/protocol.ts'
+import { serverMicros } from '../processors.ts'
 import { interleaved } from '../rounds.ts'
 import type { Database } from '../server.ts'
+import { addSpans, saidPerSecond } from '../spans.ts'
 
 const STEADY = { batch: 500, backlog: 20_000 }
 const MARK_EVERY = 500
@@ -18,7 +20,7 @@ interface Run {
 
 /** All is enqueued, then one worker process empties the queue. */
 export async function drainScenario(bench: Bench): Promise<void> {
-  const runs = await drains(bench, 'drain', CONTENDERS, (contender) => ({
+  const runs = await drains(bench, 'drain', [...QUEUES, ...FLOORS], (contender) => ({
     style: 'backlog',
     jobs: contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.jobs,
   }))
@@ -55,35 +57,34 @@ export async function oneByOneScenario(bench: Bench): Promise<void> {
   await drains(bench, 'batch-1', QUEUES, () => ({ style: 'one-by-one', jobs: bench.sizes.singles }))
 }
 
-/** A producer and a worker at the same time, from the first enqueue to the last completion. */
+/** A producer and a worker at the same time, from the first enqueue to the last completion. The database serves both. */
 export async function steadyScenario(bench: Bench): Promise<void> {
   const runs = await interleaved(bench, 'steady', among(bench, QUEUES), async (contender) => {
     const jobs = contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.jobs
     const database = await freshDatabase(bench, contender)
-    const seconds = await flow(bench, contender, database, jobs)
+    const result = await flow(bench, contender, database, jobs)
     await database.drop()
-    return { result: { jobs, perSecond: jobs / seconds }, said: perSecond({ jobs, seconds }) }
+    return { result, said: saidPerSecond(result) }
   })
-  for (const [contender, own] of runs) {
-    const rates = own.map((run) => run.perSecond)
-    bench.results.add('steady', contender, 'jobsPerSecond', own[0]!.jobs, rates)
-  }
+  for (const [contender, own] of runs) addSpans(bench, 'steady', contender, own)
 }
 
-function flow(bench: Bench, contender: ContenderName, database: Database, jobs: number): Promise<number> {
+function flow(bench: Bench, contender: ContenderName, database: Database, jobs: number): Promise<Span> {
   const { url } = database
   const marks = Array.from({ length: Math.ceil(jobs / MARK_EVERY) }, (_, i) => Math.min((i + 1) * MARK_EVERY, jobs))
   return withProcess(bench, contender, (worker) =>
     withProcess(bench, contender, async (producer) => {
       worker.onMark(({ handled }) => void producer.call('finished', { count: handled }).catch(() => {}))
       await worker.call('work', { url, style: 'steady', jobs, marks })
+      const before = { usage: await worker.call('usage', {}), databaseMicros: serverMicros(bench.server.postmaster) }
       const { firstAtMs } = await producer.call('produce', { url, from: 0, to: jobs, ...STEADY })
       await worker.mark(jobs)
       await untilFinished(bench, contender, database)
       const seconds = (monotonicMs() - firstAtMs) / 1000
+      const span = await spanSince(bench, worker, before)
       const { handled } = await worker.call('stop', {})
       if (handled !== jobs) throw new Error(`${contender} handled ${handled} of ${jobs} jobs`)
-      return seconds
+      return { ...span, seconds }
     }),
   )
 }
@@ -104,7 +105,7 @@ async function drains(
     await bench.server.admin.query('checkpoint')
     const drained = await drain(bench, contender, database, own)
     await database.drop()
-    return { result: { filled, drained }, said: perSecond(drained) }
+    return { result: { filled, drained }, said: saidPerSecond(drained) }
   })
   for (const [contender, own] of runs) {
     addSpans(
@@ -115,19 +116,4 @@ async function drains(
     )
   }
   return runs
-}
-
-function addSpans(bench: Bench, scenario: string, contender: ContenderName, spans: readonly Span[]): void {
-  const jobs = Math.min(...spans.map((span) => span.jobs))
-  const database = spans.map((span) => (span.databaseMicros === null ? null : span.databaseMicros / span.jobs))
-  const { results } = bench
-  const rates = spans.map((span) => span.jobs / span.seconds)
-  const node = spans.map((span) => span.nodeMicros / span.jobs)
-  results.add(scenario, contender, 'jobsPerSecond', jobs, rates)
-  results.add(scenario, contender, 'nodeMicrosPerJob', jobs, node)
-  results.add(scenario, contender, 'databaseMicrosPerJob', jobs, database)
-}
-
-function perSecond({ jobs, seconds }: { readonly jobs: number; readonly seconds: number }): string {
-  return `${Math.round(jobs / seconds).toLocaleString('en')} jobs/s`
 }
