@@ -74,6 +74,6 @@ export type { AbortReason, DeadLetterReason, JobInfo, WorkerEvents } from './wor
 export { type HandleOptions, type Handler, handle } from './worker/handler.ts'
 export type { Job } from './worker/job.ts'
 export type { ClaimOptions, ManualJob } from './worker/manual.ts'
-export type { WorkerOptions } from './worker/options.ts'
+export type { StopOptions, WorkerOptions } from './worker/options.ts'
 export type { Tally } from './worker/tell-outcome.ts'
-export type { StopOptions, Worker } from './worker/worker.ts'
+export type { Worker } from './worker/worker.ts'

@@ -2,6 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
 import type { Lease } from '../../src/queue/job.ts'
+import { MANY } from '../../src/queue/outcome.ts'
 import type { BenchWorker, Design } from './designs/design.ts'
 
 export const ENQUEUE_BATCH = 5_000
@@ -46,9 +47,24 @@ export async function drain(
   const end = tally.claims + count
   await Promise.all(
     workers.map(async (worker) => {
+      if (worker.turn !== undefined && batch < MANY) return turns(worker, tally, batch, end)
       while (tally.claims < end) await once(worker, tally, batch)
     }),
   )
+}
+
+/** As a worker does with small batches: each statement ends the last and claims the next. */
+async function turns(worker: BenchWorker, tally: Tally, batch: number, end: number): Promise<void> {
+  let held: readonly Lease[] = []
+  while (tally.claims < end) {
+    const next = held.length === 0 ? await worker.claim(batch) : await worker.turn!(held, batch)
+    tally.completed += held.length
+    tally.claimed(next)
+    held = next
+    if (held.length === 0) await setTimeout(EMPTY_WAIT_MS)
+  }
+  if (held.length > 0) tally.sentAgain += await worker.complete(held)
+  tally.completed += held.length
 }
 
 async function once(worker: BenchWorker, tally: Tally, batch: number): Promise<void> {

@@ -18,20 +18,13 @@ import { maybeSent } from '../db/session.ts'
 import { claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
-import { callForHelp, clearBusy, markBusy } from '../queue/wake.ts'
+import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
 import type { Leases } from './leases.ts'
 import { Loop, type LoopEvents } from './loop.ts'
 import type { Room, Slots } from './slots.ts'
 import type { Turns } from './turns.ts'
 
-/** Full claims for this long mean that wake-ups are useless. */
-const BUSY_AFTER_MS = 500
-const BUSY_FOR_MS = 5_000
-/** A claim of fewer says nothing when it is full. */
-const FULL_FROM = 2
-const CALL_EVERY_MS = 250
-const QUEUES_OF_A_CALL = 8
 export const SUSPECTS_AT_ONCE = 16
 /** While the desk is being cleared: how often to see whether others have taken them meanwhile. */
 const STILL_WAIT_MS = 2_000
@@ -75,11 +68,10 @@ export class Fetcher {
   readonly #options: FetcherOptions
   readonly #marks: Marks
   readonly #loop: Loop
+  readonly #burst: Burst
   #desk: Desk = { for: 'everyone' }
   /** Nothing is left to claim, as far as the last look could see. */
   #empty = false
-  #fullSince: number | undefined
-  #busyUntil = Number.NEGATIVE_INFINITY
   #claimed = 0
   #isRegistered = false
   #hears = false
@@ -90,13 +82,16 @@ export class Fetcher {
   #freedMeanwhile = false
   readonly #later = new Alarm(() => this.#claimNow())
   #answersLater = false
-  #calledAt = Number.NEGATIVE_INFINITY
 
   constructor(options: FetcherOptions) {
     this.#options = options
     this.#marks = new Marks(options.queues)
     this.#eagerness = new Eagerness(options.pollMs)
+    this.#burst = new Burst(options.lane, options.queues)
     this.#loop = new Loop(() => this.#tick(), options.events)
+    options.turns.onLeaving = () => {
+      if (this.#answersLater) this.#claimNow()
+    }
   }
 
   start(): void {
@@ -107,14 +102,14 @@ export class Fetcher {
   async stop(): Promise<void> {
     this.#answerNoMore()
     await this.#loop.stop()
-    if (this.#busyUntil > monotonicMs()) await this.#clearBusy().catch(this.#options.events.problem)
+    if (this.#burst.saidBusy) await this.#burst.clearBusy().catch(this.#options.events.problem)
   }
 
   /** Somebody has put work into this queue. */
   wake(queue: string): void {
     this.#marks.tell(queue)
     this.#isWoken = true
-    const afterMs = this.#eagerness.answerAfterMs()
+    const afterMs = Math.max(this.#eagerness.answerAfterMs(), this.#options.turns.waitMs)
     if (afterMs === 0) this.#claimNow()
     else if (!this.#answersLater && afterMs < Number.POSITIVE_INFINITY) {
       this.#answersLater = true
@@ -124,7 +119,7 @@ export class Fetcher {
 
   /** There is more in this queue than another worker can take. */
   help(queue: string): void {
-    if (this.#fullSince !== undefined) return
+    if (this.#burst.isOn) return
     this.#marks.tell(queue)
     this.#isWoken = true
     this.#claimNow()
@@ -193,22 +188,30 @@ export class Fetcher {
     }
     if (this.#desk.for === 'suspects') return this.#suspects(this.#desk)
     this.#empty = false
+    this.#isClaiming = true
+    this.#freedMeanwhile = false
+    return this.#claimAll().finally(() => {
+      this.#isClaiming = false
+    })
+  }
+
+  async #claimAll(): Promise<number> {
+    const { slots } = this.#options
     let room = this.#options.takesMore() ? slots.room() : undefined
     if (room === undefined) return Number.POSITIVE_INFINITY
     let last = await this.#claim(room)
     for (room = slots.room(room); last.more && room !== undefined; room = slots.room(room))
       last = await this.#claim(room)
     if (last.more) {
-      await this.#callForHelp(last)
-      await this.#sayWhetherBusy(last.queues)
+      await this.#burst.goesOn(last, this.#eagerness.isAlone)
       return 0
     }
     // What was short from a mark, or in a slice, may not be from the beginning.
     if (!last.nothingElse && this.#marks.lookIsDue()) return 0
-    this.#fullSince = undefined
-    if (this.#busyUntil > monotonicMs()) {
+    this.#burst.isOver()
+    if (this.#burst.saidBusy) {
       // Whoever enqueued while we were busy told nobody. Look once more, now that they will.
-      await this.#clearBusy()
+      await this.#burst.clearBusy()
       this.#marks.lookFromStart()
       return 0
     }
@@ -233,12 +236,7 @@ export class Fetcher {
     const sentAt = monotonicMs()
     // One batch and no more: nobody has a share.
     const request = { claimId, worker, kinds: room.kinds, limit, leaseMs, share: once ? limit : asked.share }
-    this.#isClaiming = true
-    this.#freedMeanwhile = false
-    const sent = turns.claim(request, asked.walk).finally(() => {
-      this.#isClaiming = false
-    })
-    const claimed = await sent.catch((error) => {
+    const claimed = await turns.claim(request, asked.walk).catch((error) => {
       this.#marks.failed(asked, monotonicMs() - sentAt)
       if (maybeSent(error)) leases.lostReply(claimId)
       throw error
@@ -282,27 +280,5 @@ export class Fetcher {
     this.#desk = { for: 'everyone' }
     this.#marks.lookFromStart()
     return 0
-  }
-
-  /** At the beginning of a burst: the others were not woken, or answer later. */
-  async #callForHelp({ queues, limit }: Last): Promise<void> {
-    const now = monotonicMs()
-    const isFirst = this.#fullSince === undefined && now - this.#calledAt >= CALL_EVERY_MS
-    if (!isFirst || this.#eagerness.isAlone || limit < FULL_FROM) return
-    this.#calledAt = now
-    await callForHelp(this.#options.lane, queues.slice(0, QUEUES_OF_A_CALL))
-  }
-
-  async #sayWhetherBusy(queues: readonly string[]): Promise<void> {
-    const now = monotonicMs()
-    this.#fullSince ??= now
-    if (now - this.#fullSince < BUSY_AFTER_MS || this.#busyUntil - now > BUSY_FOR_MS / 5) return
-    this.#busyUntil = now + BUSY_FOR_MS
-    await markBusy(this.#options.lane, queues, BUSY_FOR_MS)
-  }
-
-  async #clearBusy(): Promise<void> {
-    this.#busyUntil = Number.NEGATIVE_INFINITY
-    await clearBusy(this.#options.lane, this.#options.queues)
   }
 }

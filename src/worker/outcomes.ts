@@ -99,6 +99,7 @@ export class Outcomes {
       bytes,
       known: undefined,
     })
+    this.#turns.ready(this.#queue.length)
     if (this.#queue.length > 1) return
     this.#loop.nudge()
     if (!this.#failing) this.#turns.open()
@@ -123,6 +124,7 @@ export class Outcomes {
   async #sendNext(): Promise<number> {
     // Handlers that end in the same turn are reported together.
     await setImmediate()
+    if (this.#queue.length > 0 && this.#oneByOne === 0) await this.#turns.departure(this.#queue.length)
     const batch = this.#queue.slice(0, this.#oneByOne > 0 ? 1 : this.#batchSize())
     if (batch.length === 0) return Number.POSITIVE_INFINITY
     try {

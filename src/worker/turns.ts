@@ -6,10 +6,15 @@
  * wait would cost more than the statement that it saves. Large batches go by themselves: they gain nothing, and their claims
  * are better sent beside them.
  *
+ * Small statements keep a distance. What ends, or is announced, within 8 ms of the last statement waits until these are over,
+ * and all of it is one turn then. After a quiet moment nothing waits, and a claim for slots that a backlog can fill never does.
+ * Each statement costs processor time before it does anything, and each answer wakes two processes.
+ *
  * A lost reply leaves two questions, and each is asked as if its half had been sent alone: the claim is released by its id
  * (leases.ts), the completions are sent again and looked up if they are refused (outcomes.ts). No answer depends on the other.
  */
-import { monotonicMs } from '../core/timer.ts'
+import { setImmediate } from 'node:timers/promises'
+import { monotonicMs, Pause } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import { type Claimed, type ClaimRequest, claimAndMeasure } from '../queue/claim.ts'
@@ -19,6 +24,8 @@ import { type Completion, complete, MANY, type NotWritten, turn } from '../queue
 
 /** Completions that are back so soon are worth waiting for. */
 const SOON_MS = 5
+/** From one small statement to the next. */
+const DISTANCE_MS = 8
 
 interface Waiting {
   readonly request: ClaimRequest
@@ -33,17 +40,43 @@ export class Turns {
   #isOpen = false
   #waiting: Waiting | undefined
   #lastTookMs = 0
+  #sentAt = Number.NEGATIVE_INFINITY
+  readonly #distance = new Pause()
+  /** Completions leave now: the last moment to ask for a claim that could wait. */
+  onLeaving: () => void = () => {}
 
   constructor(lane: Lane) {
     this.#lane = lane
   }
 
+  /** For how long what can wait should. */
+  get waitMs(): number {
+    return Math.max(0, this.#sentAt + DISTANCE_MS - monotonicMs())
+  }
+
   /** One at a time. */
   claim(request: ClaimRequest, walk: Walk): Promise<Claimed> {
-    if (!this.#isOpen) return claimAndMeasure(this.#lane, request, walk)
+    if (!this.#isOpen) return this.#alone(request, walk)
     return new Promise((resolve, reject) => {
       this.#waiting = { request, walk, resolve, reject }
+      this.#distance.end()
     })
+  }
+
+  /** Resolves when so many completions should leave. */
+  async departure(completions: number): Promise<void> {
+    const waitMs = this.waitMs
+    if (waitMs === 0 || completions >= MANY || this.#waiting !== undefined) return
+    await this.#distance.wait(waitMs)
+    if (this.#waiting !== undefined) return
+    this.onLeaving()
+    // The claim that was asked for is made meanwhile.
+    await setImmediate()
+  }
+
+  /** So many completions are ready by now. */
+  ready(completions: number): void {
+    if (completions === MANY) this.#distance.end()
   }
 
   /** Completions are about to leave. */
@@ -63,6 +96,7 @@ export class Turns {
     if (isLarge || this.#lastTookMs > SOON_MS) this.#isOpen = false
     const along = this.#waiting
     const sentAt = monotonicMs()
+    this.#sentAt = sentAt
     try {
       if (along === undefined) return await complete(lane, worker, items)
       if (isLarge) {
@@ -91,6 +125,11 @@ export class Turns {
 
   #sendAlone({ request, walk, resolve, reject }: Waiting): void {
     this.#waiting = undefined
-    void claimAndMeasure(this.#lane, request, walk).then(resolve, reject)
+    void this.#alone(request, walk).then(resolve, reject)
+  }
+
+  #alone(request: ClaimRequest, walk: Walk): Promise<Claimed> {
+    this.#sentAt = monotonicMs()
+    return claimAndMeasure(this.#lane, request, walk)
   }
 }

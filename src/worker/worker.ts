@@ -9,7 +9,7 @@
  * part is a loop that reports what goes wrong and tries again, so nothing the database does ends the process.
  */
 import { randomUUID } from 'node:crypto'
-import { type Duration, durationMs } from '../core/duration.ts'
+import { durationMs } from '../core/duration.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
 import { stopOnSignals } from '../core/signals.ts'
@@ -28,7 +28,7 @@ import { Housekeeper } from './housekeeper.ts'
 import { listenFor } from './listen-for.ts'
 import type { Listener } from './listener.ts'
 import { Loop } from './loop.ts'
-import { type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
+import { type StopOptions, type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
 import { Registration } from './registration.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
@@ -45,11 +45,6 @@ const GOODBYE_MS = 2_000
 
 /** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
 export type Until = 'stopped' | 'empty' | 'once'
-
-export interface StopOptions {
-  /** How long handlers may go on. Default: the worker's grace. */
-  readonly grace?: Duration
-}
 
 export class Worker {
   /** Fresh each time; its label is for people. */

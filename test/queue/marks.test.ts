@@ -160,7 +160,7 @@ test('a queue that the worker was told of is asked first once, and then takes it
   const look = marks.next(10)
   // Twice, so that looks are dear and the next claims are none.
   for (let time = 0; time < 2; time++) marks.learn(look, { jobs: [], limit: 10, walkMs: 1_000, at: NEW_YEAR })
-  marks.lookFromStart('q19')
+  marks.tell('q19')
   now += 10
   const first = marks.next(10)
   assert.equal(first.fromStart, false)
@@ -184,60 +184,6 @@ test('a claim between looks does not start at the beginning of a queue that was 
   const starts = new Set((asked.walk as Spot[]).map(({ queue, fromAt }) => `${queue} ${fromAt}`))
   assert.deepEqual([...starts].sort(), ['a 2029-12-31 23:59:58.000000+00', 'b 2029-12-31 23:59:58.000000+00'])
   assert.equal((asked.walk as Spot[]).filter(({ queue }) => queue === 'b').length, 10, 'whatever priority is next')
-})
-
-test('a worker that is told of new work answers with one claim, and looks again 250 ms after the last look', () => {
-  let now = 0
-  const marks = new Marks(['a'], () => now)
-  const claim = (jobs: ClaimedJob[], limit = 10, walkMs = 0.1) => {
-    const asked = marks.next(limit)
-    return { asked, ...marks.learn(asked, { jobs, limit, walkMs, at: NEW_YEAR }) }
-  }
-  marks.isTold = true
-  assert.equal(claim([aJob('a')]).asked.fromStart, true)
-  for (let told = 0; told < 3; told++) {
-    now += 80
-    marks.tell('a')
-    const { asked, more } = claim([aJob('a')])
-    assert.equal(asked.fromStart, false)
-    assert.deepEqual(
-      (asked.walk as Spot[]).map(({ priority, fromAt }) => `${priority} ${fromAt}`),
-      ['5 2029-12-31 23:59:58.000000+00'],
-    )
-    assert.equal(more, false)
-  }
-  assert.equal(Math.round(marks.lookDueInMs()), 10, 'what came later than two seconds late, or at a new priority')
-  now += 10
-  assert.equal(claim([]).asked.fromStart, true)
-
-  now += 50
-  claim([aJob('a')], 1)
-  assert.equal(
-    (marks.next(1).walk as Spot[])[0]!.fromAt,
-    '2030-01-01 00:00:00.000000+00',
-    'there was more: from the mark',
-  )
-  marks.tell('a')
-  assert.ok(marks.lookDueInMs() <= 0, 'and a wake-up may be about what lies behind it')
-})
-
-test('a start that makes walks dear comes nearer, until they are cheap', () => {
-  let now = 0
-  const marks = new Marks(['a'], () => now)
-  marks.isTold = true
-  const start = (walkMs: number) => {
-    now += 1
-    const asked = marks.next(10)
-    marks.learn(asked, { jobs: [], limit: 10, walkMs, at: NEW_YEAR })
-    return (asked.walk as Spot[])[0]?.fromAt
-  }
-  start(0.1)
-  assert.equal(start(5), '2029-12-31 23:59:58.000000+00')
-  assert.equal(start(5), '2029-12-31 23:59:59.000000+00')
-  for (let walks = 0; walks < 20; walks++) start(5)
-  assert.equal(start(0.1), '2029-12-31 23:59:59.990000+00')
-  for (let walks = 0; walks < 100; walks++) start(0.1)
-  assert.equal(start(0.1), '2029-12-31 23:59:58.000000+00')
 })
 
 test('a job that a look finds behind the mark does not move the mark back', () => {

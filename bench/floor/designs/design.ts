@@ -7,6 +7,8 @@ export interface BenchWorker {
   claim(limit: number): Promise<readonly Lease[]>
   /** Ends all of them, or throws when one was refused. Answers how many had to be sent again. */
   complete(leases: readonly Lease[]): Promise<number>
+  /** Ends all of them and claims more, in one statement, if the design has one. */
+  turn?(leases: readonly Lease[], limit: number): Promise<readonly Lease[]>
 }
 
 export interface Design {

@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto'
 import type { Client } from 'pg'
 import { Lane, type Row } from '../../../src/db/lane.ts'
 import { migrate } from '../../../src/db/migrate.ts'
-import { claimAndMeasure, newClaimId } from '../../../src/queue/claim.ts'
+import { type Claimed, type ClaimRequest, claimAndMeasure, newClaimId } from '../../../src/queue/claim.ts'
 import { ENQUEUE } from '../../../src/queue/enqueue.sql.ts'
 import { enqueue } from '../../../src/queue/enqueue.ts'
 import type { Lease, Worker } from '../../../src/queue/job.ts'
-import { Marks } from '../../../src/queue/marks.ts'
+import { Marks, type Walk } from '../../../src/queue/marks.ts'
 import { COMPLETE } from '../../../src/queue/outcome.sql.ts'
-import { complete, KEEP_MS } from '../../../src/queue/outcome.ts'
+import { complete, KEEP_MS, turn } from '../../../src/queue/outcome.ts'
 import { COUNT_LEASEHOLD, PAYLOAD_AS_JSON } from '../floor.sql.ts'
 import type { BenchWorker, Design } from './design.ts'
 
@@ -83,21 +83,39 @@ class LeaseholdWorker implements BenchWorker {
     this.#useMarks = useMarks
   }
 
-  async claim(limit: number): Promise<readonly Lease[]> {
+  claim(limit: number): Promise<readonly Lease[]> {
+    return this.#claim(limit, (request, walk) => claimAndMeasure(this.#lane, request, walk))
+  }
+
+  turn(leases: readonly Lease[], limit: number): Promise<readonly Lease[]> {
+    return this.#claim(limit, async (request, walk) => {
+      const { ended, claimed } = await turn(this.#lane, this.#items(leases), request, walk)
+      if (ended.refused.length > 0 || ended.busy.length > 0) throw new Error('a completion was refused')
+      return claimed
+    })
+  }
+
+  async #claim(
+    limit: number,
+    send: (request: ClaimRequest, walk: Walk) => Promise<Claimed>,
+  ): Promise<readonly Lease[]> {
     if (!this.#useMarks) this.#marks = new Marks([QUEUE])
     const asked = this.#marks.next(limit)
     const request = { claimId: newClaimId(), worker: this.#worker, kinds: [QUEUE], limit, leaseMs: LEASE_MS }
-    const claimed = await claimAndMeasure(this.#lane, request, asked.walk)
+    const claimed = await send(request, asked.walk)
     this.#marks.learn(asked, { ...claimed, limit })
     return claimed.jobs
+  }
+
+  #items(leases: readonly Lease[]) {
+    const keepMs = this.#keep ? KEEP_MS : (false as const)
+    return leases.map(({ jobId, claimId, generation }) => ({ jobId, claimId, generation, keepMs }))
   }
 
   async complete(leases: readonly Lease[]): Promise<number> {
     let open = leases
     for (let sentAgain = 0; ; sentAgain += open.length) {
-      const keepMs = this.#keep ? KEEP_MS : (false as const)
-      const items = open.map(({ jobId, claimId, generation }) => ({ jobId, claimId, generation, keepMs }))
-      const { refused, busy } = await complete(this.#lane, this.#worker, items)
+      const { refused, busy } = await complete(this.#lane, this.#worker, this.#items(open))
       if (refused.length > 0) throw new Error(`${refused.length} completions were refused, first ${refused[0]!.jobId}`)
       if (busy.length === 0) return sentAgain
       open = busy

@@ -1,0 +1,146 @@
+// When claims and completions leave, and in whose company, by a clock that the test moves. The database is a list of names here.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { Lane } from '../../src/db/lane.ts'
+import { newClaimId } from '../../src/queue/claim.ts'
+import type { JobId } from '../../src/queue/job.ts'
+import { type Completion, MANY } from '../../src/queue/outcome.ts'
+import { Turns } from '../../src/worker/turns.ts'
+import { movableTimers } from '../support/movable-clock.ts'
+import { newWorker } from '../support/queue.ts'
+
+const worker = newWorker()
+const items = (count = 1): Completion[] =>
+  Array.from({ length: count }, (_, n) => ({ jobId: String(n + 1) as JobId, claimId: newClaimId(), generation: 1 }))
+
+/** `sent`: the statements, by their names. The one under way is answered by `answer()`, in its order. */
+function scene(t: TestContext) {
+  const clock = movableTimers(t, { runByThemselves: false, stands: true })
+  const sent: string[] = []
+  const open: (() => void)[] = []
+  const query = (config: { text: string }) => {
+    const name = /^-- (\S+)/.exec(config.text)![1]!
+    sent.push(name)
+    const fields = ['available_at', 'refused', 'busy'].map((column) => ({ name: column }))
+    const rows = name === 'job.turn' ? [[null, null, null]] : []
+    return new Promise((resolve) => open.push(() => resolve({ rows, fields })))
+  }
+  const lane = new Lane({ query } as never)
+  const turns = new Turns(lane)
+  const settled = async () => {
+    for (let turn = 0; turn < 4; turn++) await setImmediate()
+  }
+  return {
+    clock,
+    sent,
+    turns,
+    settled,
+    claim: () => turns.claim({ claimId: newClaimId(), worker, kinds: ['k'], limit: 1, leaseMs: 1_000 }, []),
+    complete: (count?: number) => turns.complete(lane, worker, items(count)),
+    answer: async () => {
+      open.shift()!()
+      await settled()
+    },
+  }
+}
+
+test('a claim goes along with completions that are about to leave, and alone when none are', async (t) => {
+  const { turns, sent, claim, complete, answer } = scene(t)
+  void claim()
+  assert.deepEqual(sent, ['job.claim'])
+  await answer()
+  turns.open()
+  const along = claim()
+  assert.equal(sent.length, 1)
+  const ended = complete()
+  assert.deepEqual(sent, ['job.claim', 'job.turn'])
+  await answer()
+  assert.deepEqual([(await along).jobs, await ended], [[], { refused: [], busy: [] }])
+})
+
+test('a claim that is wanted while a few completions are under way waits for them, and goes alone if none follow', async (t) => {
+  const { turns, sent, claim, complete, answer, settled } = scene(t)
+  turns.open()
+  const ended = complete()
+  const waits = claim()
+  await settled()
+  assert.deepEqual(sent, ['job.complete'])
+  await answer()
+  await ended
+  turns.close()
+  assert.deepEqual(sent, ['job.complete', 'job.claim'])
+  await answer()
+  await waits
+})
+
+test('no claim waits for many completions, or for a statement where statements take long', async (t) => {
+  const { turns, clock, sent, claim, complete, answer, settled } = scene(t)
+  turns.open()
+  void complete(MANY)
+  void claim()
+  await settled()
+  assert.deepEqual(sent.toSorted(), ['job.claim', 'job.complete'])
+  await answer()
+  await answer()
+  turns.open()
+  const slow = complete()
+  await settled()
+  clock.pass(6)
+  await answer()
+  await slow
+  sent.length = 0
+  turns.open()
+  void complete()
+  void claim()
+  await settled()
+  assert.deepEqual(sent.toSorted(), ['job.claim', 'job.complete'])
+})
+
+test('what ends soon after a statement waits for 8 ms, for a claim, or until there are many', async (t) => {
+  const { turns, clock, settled, claim, complete, answer } = scene(t)
+  let asked = 0
+  turns.onLeaving = () => asked++
+  const leaves = async () => {
+    let left = false
+    void turns.departure(1).then(() => {
+      left = true
+    })
+    await settled()
+    return () => left
+  }
+  assert.equal((await leaves())(), true, 'after a quiet moment nothing waits')
+
+  const send = async () => {
+    turns.open()
+    const ended = complete()
+    await settled()
+    await answer()
+    await ended
+    turns.open()
+  }
+  await send()
+  assert.equal(turns.waitMs, 8)
+  const byTime = await leaves()
+  clock.pass(7)
+  await settled()
+  assert.deepEqual([byTime(), asked], [false, 0])
+  clock.pass(1)
+  await settled()
+  assert.deepEqual([byTime(), asked], [true, 1], 'a claim that can wait is asked for at the last moment')
+
+  await send()
+  const byClaim = await leaves()
+  void claim()
+  await settled()
+  assert.equal(byClaim(), true)
+
+  await send()
+  const byNumber = await leaves()
+  turns.ready(MANY - 1)
+  await settled()
+  assert.equal(byNumber(), false)
+  turns.ready(MANY)
+  await settled()
+  assert.equal(byNumber(), true)
+})
