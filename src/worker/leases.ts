@@ -19,6 +19,8 @@ import { Loop, type LoopEvents } from './loop.ts'
 
 /** Cancellations and pauses are found within five seconds by a worker that does not listen. */
 const LOOK_EVERY_MS = 4_000
+/** So many claims without a job are closed at once; fewer, when there is something else to do. */
+const CLOSE_AT = 500
 const LARGEST_MARGIN_MS = 1_000
 
 export interface LeaseEvents extends LoopEvents {
@@ -45,6 +47,9 @@ export class Leases {
   /** Claims whose reply was lost, and until when they may turn up. */
   readonly #strays = new Map<ClaimId, number>()
   #lookedAt = Number.NEGATIVE_INFINITY
+  /** Something was held since the last tick. */
+  #isUsed = false
+  #isAsleep = false
 
   constructor(lane: Lane, worker: Worker, leaseMs: number, events: LeaseEvents) {
     this.#lane = lane
@@ -81,7 +86,9 @@ export class Leases {
     }
     this.#claims.set(id, claim)
     this.#setAlarm()
-    if (this.#claims.size === 1) this.#loop.nudge()
+    this.#isUsed = true
+    if (this.#isAsleep) this.#loop.nudge()
+    this.#isAsleep = false
   }
 
   /** Nothing of it can have started: whatever it took is handed back as soon as the database can be reached. */
@@ -101,7 +108,9 @@ export class Leases {
     if (!recorded) claim.leftToSweep = true
     if (claim.open.length > 0) return
     this.#claims.delete(claim.id)
-    if (!claim.lost && !claim.leftToSweep) this.#toClose.push(claim.id)
+    if (claim.lost || claim.leftToSweep) return
+    this.#toClose.push(claim.id)
+    if (this.#toClose.length === CLOSE_AT) this.#loop.nudge()
   }
 
   /** All whose outcome is not known. */
@@ -125,8 +134,11 @@ export class Leases {
       await this.#lookForPause()
     }
     if (this.#toClose.length > 0) await this.#close()
-    if (this.#claims.size === 0) return this.#strays.size === 0 ? Number.POSITIVE_INFINITY : this.#leaseMs / 6
-    return Math.min(this.#leaseMs / 6, this.#lookedAt + LOOK_EVERY_MS - monotonicMs())
+    this.#isAsleep = this.#claims.size === 0 && this.#strays.size === 0 && !this.#isUsed
+    this.#isUsed = false
+    if (this.#isAsleep) return Number.POSITIVE_INFINITY
+    const lookInMs = this.#claims.size === 0 ? LOOK_EVERY_MS : this.#lookedAt + LOOK_EVERY_MS - monotonicMs()
+    return Math.min(this.#leaseMs / 6, lookInMs)
   }
 
   async #renew(): Promise<void> {

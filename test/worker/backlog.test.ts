@@ -44,6 +44,8 @@ test('one job at a time is one statement a job: it completes the last and claims
   const sent = names.filter((name) => isClaim(name) || isCompletion(name))
   // Two more for the first and the last, and a claim or two that went alone when the worker began to listen.
   assert.ok(sent.length <= 210, `${sent.length} statements for 200 jobs`)
+  const closings = names.filter((name) => name === 'claim.close').length
+  assert.ok(closings <= 20, `${closings} times claims were closed`)
 })
 
 test('an outcome that the server refuses does not take the claim that went along with it down', async (t) => {
