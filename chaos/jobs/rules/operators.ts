@@ -33,9 +33,14 @@ export function operatorRules(history: History): Finding[] {
   ]
 }
 
-/** No claim between the answer to the pause and the wish to resume, by the clock that all share. */
+/**
+ * No claim between the answer to the pause and the wish to resume, by the clock that all share. The time of a claim is that at
+ * which its statement began: one that waited for a lock may have read what is paused when that was over.
+ */
 function pauses(history: History): Finding {
-  const { lines, rows, rowOf, tails } = history
+  const { lines, rows, rowOf, tails, hampered } = history
+  const waitedUntilAfter = (began: number, resumed: number) =>
+    hampered.some(({ from, to }) => from <= resumed && began <= to && to >= resumed)
   const all = lines.filter(
     ({ e, askedAt, resumedAt, outcome }) =>
       e === 'pause' && outcome === 'paused' && !touches(tails, askedAt as number, resumedAt as number),
@@ -45,7 +50,8 @@ function pauses(history: History): Finding {
       .filter(({ job, startedAt }) => {
         const row = rowOf.get(job)
         const isMeant = row !== undefined && (what === 'queue' ? row.queue : row.kind) === name
-        return isMeant && startedAt > (pausedAt as number) && startedAt < (resumedAt as number)
+        const isWithin = startedAt > (pausedAt as number) && startedAt < (resumedAt as number)
+        return isMeant && isWithin && !waitedUntilAfter(startedAt, resumedAt as number)
       })
       .map(({ job, generation }) => toldOf(history, job, generation, `claimed while ${what} ${name} was paused`)),
   )
