@@ -341,7 +341,7 @@ $$;
 
 -- Completes large batches of jobs that are not kept: each claim's jobs leave through finish() with the claim as fence. No row is
 -- locked beforehand, which took half of the time; for jobs that are kept it made no difference. So this may wait for a row that
--- somebody has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and the answer is false: the
+-- another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and the answer is false: the
 -- completion that looks at each job by itself is next.
 --
 -- Two of these never wait for each other, since a job is held under one claim. Whatever else it waits for, and that waits for it,

@@ -5,7 +5,7 @@
  * transaction still open anywhere. So a claim starts from a mark: for each queue and priority, the first row of the batch
  * taken there last. Work that appears behind a mark (a transaction that committed late, a released job) is found by a
  * look from the beginning: every 250 ms, and at once after a short batch or a wake-up, but looks take no more than a
- * thirtieth of the time, however slow somebody's long transaction makes them.
+ * thirtieth of the time, however slow a long transaction elsewhere makes them.
  *
  * Once a queue was seen empty the next claim starts a little before that time instead, by two seconds while that is cheap. It
  * finds new work, and what was committed late by less. So a worker that is told of new work answers with one claim, and looks
@@ -106,7 +106,7 @@ export class Marks {
   #deepTurn: number
   #otherTurn: number
   #lookTurn: number
-  /** Queues that somebody has put work into, as far as this worker was told. */
+  /** Queues that this worker was told of. */
   readonly #told = new Set<Place>()
   // The first look may find cold caches, so what it took says nothing.
   #lookCostsMs: [number, number] = [0, 0]

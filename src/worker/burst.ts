@@ -31,7 +31,7 @@ export class Burst {
     return this.#since !== undefined
   }
 
-  /** Those that enqueue wake nobody, because of this worker. */
+  /** Producers wake no worker, because this one told them to. */
   get saidBusy(): boolean {
     return this.#busyUntil > monotonicMs()
   }
