@@ -194,6 +194,8 @@ export class Outcomes {
       for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)
       for (const lease of answer.busy) of(lease).known = undefined
+      // At once: should a later statement of this batch fail, they were not completed.
+      for (const lease of answer.refused) of(lease).known = 'refused'
       refused.push(...answer.refused.map(of))
     }
 

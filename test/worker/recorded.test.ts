@@ -108,6 +108,16 @@ test('completions that were acknowledged are told as such, although a later stat
   assert.deepEqual(lines, [...Array.from({ length: 9 }, () => 'completed'), 'retrying'])
 })
 
+test('a completion that was refused is told as such, although a later statement of its batch failed', async () => {
+  const [swept] = await held(kind('refused'))
+  await db.pool.query("update leasehold.claim set expires_at = now() - interval '1 s'")
+  await sweep(lane)
+  const [failed] = await held(kind('failed'))
+  const complete = { verb: 'complete', keepMs: 1_000 } as const
+  const outcomes = [[swept!, complete] as const, [failed!, fail] as const]
+  assert.deepEqual(await told(outcomes, failingOnce('job.settle')), ['refused', 'retrying'])
+})
+
 test('a failure that the sweep was quicker than is told as the dead letter that the sweep made', async () => {
   await db.pool.query('delete from leasehold.claim') // Its only claim: the job is to blame.
   const [job] = await held(kind('swept', { maxAttempts: 1 }))

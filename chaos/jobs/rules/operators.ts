@@ -33,9 +33,12 @@ export function operatorRules(history: History): Finding[] {
   ]
 }
 
+/** A statement that claims, and completes before it does, takes so long at most on a busy machine. */
+const A_CLAIM_MS = 500
+
 /**
  * No claim between the answer to the pause and the wish to resume, by the clock that all share. The time of a claim is that at
- * which its statement began: one that waited for a lock may have read what is paused when that was over.
+ * which its statement began. It reads what is paused a little later, and after a lock that it waited for.
  */
 function pauses(history: History): Finding {
   const { lines, rows, rowOf, tails, hampered } = history
@@ -50,7 +53,7 @@ function pauses(history: History): Finding {
       .filter(({ job, startedAt }) => {
         const row = rowOf.get(job)
         const isMeant = row !== undefined && (what === 'queue' ? row.queue : row.kind) === name
-        const isWithin = startedAt > (pausedAt as number) && startedAt < (resumedAt as number)
+        const isWithin = startedAt > (pausedAt as number) && startedAt < (resumedAt as number) - A_CLAIM_MS
         return isMeant && isWithin && !waitedUntilAfter(startedAt, resumedAt as number)
       })
       .map(({ job, generation }) => toldOf(history, job, generation, `claimed while ${what} ${name} was paused`)),
