@@ -16,7 +16,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     faults: ['SIGSTOP worker'],
     rewrite: [
       {
-        statement: /^-- job\.complete\n/,
+        statement: /^-- job\.(complete|turn)\n/,
         from: /job\.id = i\.id and job\.claim_id = i\.claim_id/,
         to: 'job.id = i.id',
       },
@@ -28,7 +28,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     faults: KILLS,
     rewrite: [
       {
-        statement: /^-- job\.complete\n/,
+        statement: /^-- job\.(complete|turn)\n/,
         from: /from looked where id is not null/g,
         to: 'from looked where id is not null and id % 10 > 0',
       },
@@ -57,6 +57,12 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [
       {
         statement: /^-- claim\.sweep\n/,
+        from: /where expires_at <= "leasehold"\.clock\(\) and expires_at <= \(/,
+        to: `where expires_at <= "leasehold".clock() + interval '1900 ms' and expires_at <= interval '1900 ms' + (`,
+      },
+      // It looks whether any has expired before it sweeps.
+      {
+        statement: /^-- sweep\.look\n/,
         from: /where expires_at <= "leasehold"\.clock\(\)/,
         to: `where expires_at <= "leasehold".clock() + interval '1900 ms'`,
       },
