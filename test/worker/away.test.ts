@@ -34,6 +34,12 @@ async function cutOff(
   const aborted = next(busy, 'aborted')
   const { jobId } = await lh.enqueue(of, 1)
   await started.promise
+  // An outage is noticed by the time since the last look: there must have been one.
+  if (sweep < LEASE_MS)
+    await until(
+      'it has looked',
+      async () => (await count(db, 'from leasehold.sweep where looked_at is not null')) === 1,
+    )
   proxy.freeze()
   clock.pass(LEASE_MS)
   assert.equal((await aborted).reason, 'lease_lost')
