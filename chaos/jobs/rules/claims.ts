@@ -141,7 +141,9 @@ function handlersAtOnce(history: History): string[] {
 function isOverlap({ processes, tails }: History, earlier: HandlerRun, later: HandlerRun): boolean {
   if (later.startedAt >= earlier.endedAt) return false
   if (earlier.abortedAt !== undefined && earlier.abortedAt <= later.startedAt) return false
-  if (touches(tails, earlier.startedAt, later.startedAt)) return false
+  // The claim was lost, not the start: the job may have waited in its worker until the failover was over. Its generation is the
+  // time of its claim.
+  if (touches(tails, Math.min(earlier.gen, earlier.startedAt), later.startedAt)) return false
   const { stalls, isKilled, endedAt } = processes.get(earlier.process)!
   // Its last moments before it was killed are not in its own file.
   if (isKilled && earlier.how === 'killed' && endedAt <= later.startedAt + HARMLESS_STALL_MS) return false
