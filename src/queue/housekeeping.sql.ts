@@ -124,6 +124,13 @@ export const BURIED = `-- dead_letter.buried
 select id, kind, queue, lease_generation, attempts, reason, error from leasehold.dead_letter
 where id = any ((select $1::bigint[])::bigint[])`
 
+// What sweeps and expiry have buried in the last $1 ms, for a process that lost a reply.
+export const BURIED_LATELY = `-- dead_letter.buried_lately
+select id, lease_generation from leasehold.dead_letter
+where died_at >= leasehold.clock() - $1 * interval '1 ms' and reason in ('lease_expired', 'expired')
+order by died_at, id
+limit 10000`
+
 // A dead letter stays as long as its key has to.   $1 age in ms  $2 dead letters at most
 export const PRUNE_DEAD_LETTERS = `-- dead_letter.prune
 delete from leasehold.dead_letter

@@ -6,6 +6,7 @@ import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import {
   BURIED,
+  BURIED_LATELY,
   DROP_PARTITIONS,
   DROP_PARTITIONS_PAST,
   EXPIRE,
@@ -63,8 +64,9 @@ async function sweepAll(lane: Lane, limit: number, heedsHold: boolean): Promise<
 }
 
 /**
- * Whether any lease has expired, and whether the database was away. If it was, workers that live need time to come back, and for one lease a sweep that heeds
- * the hold takes only what had expired before (decisions/0030). `gapMs`: no look for that long means that it was away.
+ * Whether any lease has expired, and whether the database was away. If it was, workers that live need time to come back: for one
+ * lease, a sweep that heeds the hold takes only what had expired before (decisions/0030). `gapMs`: no look for that long means
+ * that it was away.
  */
 export async function lookBeforeSweep(
   lane: Lane,
@@ -102,6 +104,12 @@ export async function buried(lane: Lane, jobIds: readonly JobId[]): Promise<Buri
     reason: row.reason as Buried['reason'],
     error: row.error === null ? undefined : JSON.parse(row.error),
   }))
+}
+
+/** What sweeps and expiry have buried in the last `ms`, in whichever process. */
+export async function buriedLately(lane: Lane, ms: number): Promise<Pick<Buried, 'jobId' | 'generation'>[]> {
+  const rows = await lane.run<'id' | 'lease_generation'>(BURIED_LATELY, [ms])
+  return rows.map((row) => ({ jobId: row.id as JobId, generation: Number(row.lease_generation) }))
 }
 
 /** Pending jobs past their expiry become dead letters. */

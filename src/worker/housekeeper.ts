@@ -11,7 +11,6 @@ import { countSuspects } from '../queue/claim.ts'
 import { readRetention } from '../queue/configuration.ts'
 import { type Duty, takeDuties, takeSooner } from '../queue/duty.ts'
 import {
-  buried,
   dropPartitions,
   expire,
   lookBeforeSweep,
@@ -20,6 +19,7 @@ import {
   pruneDeadLetters,
   pruneFinished,
   pruneKeys,
+  type Swept,
   sweep,
 } from '../queue/housekeeping.ts'
 import type { JobId } from '../queue/job.ts'
@@ -27,7 +27,7 @@ import { pruneActions, pruneWorkers } from '../queue/registry.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
 import { Loop } from './loop.ts'
-import { tellDeadLetter } from './tell-outcome.ts'
+import { Obituaries } from './obituaries.ts'
 
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
@@ -62,6 +62,7 @@ export interface HousekeeperOptions {
 export class Housekeeper {
   readonly #options: HousekeeperOptions
   readonly #loop: Loop
+  readonly #obituaries: Obituaries
   #everyMs: Partial<Record<Duty, number>>
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #stopping = false
@@ -75,6 +76,7 @@ export class Housekeeper {
       prune: 600_000,
       partitions: 3_600_000,
     }
+    this.#obituaries = new Obituaries(options.lane, options.events)
     this.#loop = new Loop(() => this.tick(), options.events.about('housekeeping'))
   }
 
@@ -82,9 +84,10 @@ export class Housekeeper {
     this.#loop.start()
   }
 
-  stop(): Promise<void> {
+  async stop(): Promise<void> {
     this.#stopping = true
-    return this.#loop.stop()
+    await this.#loop.stop()
+    await this.#tellMissing()
   }
 
   /** The days in which finished jobs of these kinds are forgotten, before there are any. */
@@ -94,6 +97,7 @@ export class Housekeeper {
 
   async tick(): Promise<number> {
     const { lane, isOnSuspects } = this.#options
+    await this.#tellMissing()
     const { suspects, ...others } = this.#everyMs
     // One that claims suspects already leaves the duty to the next.
     const everyMs = (isOnSuspects() ? others : this.#everyMs) as Record<Duty, number>
@@ -192,9 +196,9 @@ export class Housekeeper {
     })
   }
 
-  async #tellBuried(jobIds: readonly JobId[]): Promise<void> {
-    const { lane, events } = this.#options
-    for (const letter of await buried(lane, jobIds)) tellDeadLetter(events, letter)
+  #tellMissing(): Promise<void> {
+    const { worksAgain, problem } = this.#options.events.about('announcing dead letters')
+    return this.#obituaries.tellMissing().then(worksAgain, problem)
   }
 
   async #repeat(more: () => Promise<boolean>, rounds = ROUNDS): Promise<void> {
@@ -202,9 +206,12 @@ export class Housekeeper {
   }
 
   #expire(): Promise<void> {
+    const { lane } = this.#options
     return this.#repeat(async () => {
-      const expired = await expire(this.#options.lane)
-      await this.#tellBuried(expired)
+      const expired = await this.#obituaries.tellOf(
+        () => expire(lane),
+        (ids) => ids,
+      )
       return expired.length === 1_000
     })
   }
@@ -223,11 +230,9 @@ export class Housekeeper {
     let jobs = 0
     let deadLetters = 0
     await this.#repeat(async () => {
-      const swept = await sweep(lane, undefined, waitsAfterOutage)
-      const letters = swept.jobs.filter(({ outcome }) => outcome === 'dead_letter')
+      const swept = await this.#obituaries.tellOf(() => sweep(lane, undefined, waitsAfterOutage), lettersOf)
       jobs += swept.jobs.length
-      deadLetters += letters.length
-      await this.#tellBuried(letters.map(({ jobId }) => jobId))
+      deadLetters += lettersOf(swept).length
       return swept.claims > 0
     })
     if (jobs === 0) return
@@ -237,4 +242,8 @@ export class Housekeeper {
       message: `reclaimed ${jobs} jobs from expired leases (${deadLetters} dead-lettered)`,
     })
   }
+}
+
+function lettersOf({ jobs }: Swept): JobId[] {
+  return jobs.filter(({ outcome }) => outcome === 'dead_letter').map(({ jobId }) => jobId)
 }

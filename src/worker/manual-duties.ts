@@ -73,7 +73,7 @@ export class ManualDuties {
 
   /** Ends the turn under way after its next statement, and waits for that. */
   async stop(withinMs: number): Promise<void> {
-    await this.#housekeeper.stop()
-    if (this.#turn !== undefined) await withDeadline(this.#turn, withinMs, () => new Error()).catch(() => {})
+    const stopped = Promise.all([this.#housekeeper.stop(), this.#turn])
+    await withDeadline(stopped, withinMs, () => new Error()).catch(() => {})
   }
 }

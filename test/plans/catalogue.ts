@@ -181,6 +181,7 @@ export const COLD = [
   effectSql.LIST_EFFECTS, // the same, and sorts the effects of one job
   ...Object.values(fencedSql), // the caller's own table
   housekeepingSql.POSTPONE_CLAIM, // when a claim cannot be swept
+  housekeepingSql.BURIED_LATELY, // after a lost reply: the dead letters of some seconds, by their age
   housekeepingSql.PRUNE_DEFAULT_ARCHIVE,
   housekeepingSql.PRUNE_DEFAULT_ATTEMPTS,
   housekeepingSql.MAKE_PARTITIONS,

@@ -112,6 +112,24 @@ test('a completion that is not kept and whose reply is lost is unknown, and neve
   assert.equal(await count(db, 'from leasehold.jobs'), 0)
 })
 
+for (const lost of ['job.expire', 'dead_letter.buried']) {
+  test(`a dead letter is told of although the reply to ${lost} is lost, and once`, async (t) => {
+    const { lh, far, proxy, worker, db } = await behindProxy(t)
+    const { jobId } = await lh.enqueue(task, 1, { expiresAt: new Date(Date.now() + 3_600_000), delay: '2h' })
+    const names = statements(t)
+    const busy = worker([handle(kind('nothing'), () => {})], { sweep: 100 }, far)
+    const told = collect(busy, 'dead_letter')
+    const cut = proxy.cutReplies(`leasehold/${lost}`)
+    await db.clock.advance('61 minutes')
+    await inTime(cut, 'nothing was buried')
+    await until('it is told of', () => told.length > 0)
+    assert.deepEqual([told[0]!.jobId, told[0]!.reason], [jobId, 'expired'])
+    names.length = 0
+    await until('it has looked again', () => names.filter((name) => name === 'dead_letter.buried_lately').length > 2)
+    assert.equal(told.length, 1)
+  })
+}
+
 test('by hand, after a lost reply, the same outcome sent again is the same outcome', async (t) => {
   const { lh, far, proxy, db } = await behindProxy(t)
   const [completed, failed] = await lh.enqueueMany(task, numbers(2))

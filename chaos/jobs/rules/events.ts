@@ -123,15 +123,13 @@ function isBySweep(reason: string | null): boolean {
 
 /**
  * The process that buried it was killed before it could tell, or stood in a lost tail. The row has the time at which its
- * statement began: one that waited for a lock has committed when that was over. And the reply to a sweep or an expiry may be
- * lost with its connection: then the row is the record, as the guarantees say.
+ * statement began: one that waited for a lock has committed when that was over.
  */
 function wasSilenced(history: History, { claimedBy, reason, endedAt }: JobRow): boolean {
   const began = endedAt ?? 0
   const waits = history.hampered.filter(({ from, to }) => from <= began + LAST_WORDS_MS && began <= to)
   const committed = Math.max(began, ...waits.map(({ to }) => to))
   if (touches(history.tails, began - LAST_WORDS_MS, committed + LAST_WORDS_MS)) return true
-  if (isBySweep(reason) && touches(history.hampered, began, committed + LAST_WORDS_MS)) return true
   const process = history.processOf(claimedBy)
   const suspects = isBySweep(reason) ? [...history.processes.values()] : process === undefined ? [] : [process]
   return suspects.some(
