@@ -1,5 +1,5 @@
 import { InvalidOptionError } from './errors.ts'
-import { quotable } from './quoting.ts'
+import { quotable } from './log-redaction.ts'
 
 /** What a worker has to say to people. Inputs, results and connection strings are never in it. */
 export interface LogEntry {

@@ -7,7 +7,7 @@ import { durationMs } from '../core/duration.ts'
 import { DeadlineError } from '../core/errors.ts'
 import { withDeadline } from '../core/timer.ts'
 import type { Chore } from '../db/chore.ts'
-import { Loop } from '../worker/loop.ts'
+import { Loop } from '../runtime/loop.ts'
 import type { Events } from './events.ts'
 
 const ENDS_WITHIN_MS = 3_000

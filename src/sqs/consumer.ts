@@ -11,11 +11,11 @@ import type { Message } from '@aws-sdk/client-sqs'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { stopOnSignals } from '../core/signals.ts'
+import { stopOnSignals } from '../runtime/signals.ts'
 import { describeError } from '../core/storable.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { Chores } from './chores.ts'
-import { Crowd } from './crowd.ts'
+import { DrainableSet } from '../runtime/drainable-set.ts'
 import { Endings } from './endings.ts'
 import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
 import { fateOf, type ReturnReason, saysOfDatabase } from './fate.ts'
@@ -42,7 +42,7 @@ export class SqsConsumer<Body = unknown> {
   readonly #endings: Endings
   readonly #chores: Chores
   /** Their handlers run. */
-  readonly #running = new Crowd<HeldMessage>()
+  readonly #running = new DrainableSet<HeldMessage>()
   /** Received, and their turn in their group has not come. */
   #waiting = 0
   readonly #hurry = new AbortController()

@@ -2,8 +2,8 @@
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { mayHaveBeenDone } from './answer.ts'
-import { Batches } from './batches.ts'
-import { Crowd } from './crowd.ts'
+import { Batcher } from '../runtime/batcher.ts'
+import { DrainableSet } from '../runtime/drainable-set.ts'
 import { sendDeadLetter } from './dead-letters.ts'
 import { ASKING, type Events, infoOf } from './events.ts'
 import type { DeadReason, Fate, ReturnReason } from './fate.ts'
@@ -35,22 +35,22 @@ interface Return {
 
 export class Endings {
   readonly #parts: EndingsParts
-  readonly #deletes: Batches<HeldMessage>
-  readonly #returns: Batches<Return>
+  readonly #deletes: Batcher<HeldMessage>
+  readonly #returns: Batcher<Return>
   /** Handled, or not to be, and SQS does not know yet. */
-  readonly open = new Crowd<HeldMessage>()
+  readonly open = new DrainableSet<HeldMessage>()
 
   constructor(parts: EndingsParts) {
     this.#parts = parts
     const { queue, visibility, events, isMoreToCome } = parts
-    this.#deletes = new Batches({
+    this.#deletes = new Batcher({
       send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
       isWanted: (held) => !held.isGone && visibility.isInTime(held),
       isMoreToCome,
       onAnswered: () => events.fine('deleting'),
       onProblem: (error) => events.problem('deleting', error),
     })
-    this.#returns = new Batches({
+    this.#returns = new Batcher({
       send: async (batch) => {
         const sentAt = monotonicMs()
         try {

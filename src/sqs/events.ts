@@ -1,4 +1,4 @@
-import { Announcer, type CommonEvents } from '../core/announcer.ts'
+import { EventHub, type CommonEvents } from '../runtime/event-hub.ts'
 import type { Log, LogEntry } from '../core/log.ts'
 import type { DeadReason, ReturnReason } from './fate.ts'
 import type { HeldMessage } from './held.ts'
@@ -52,7 +52,7 @@ export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopp
 export const ASKING = 'asking the database'
 
 /** Counts, too. */
-export class Events extends Announcer<SqsConsumerEvents> {
+export class Events extends EventHub<SqsConsumerEvents> {
   readonly counts: Counts = {
     received: 0,
     handled: 0,

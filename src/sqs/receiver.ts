@@ -7,7 +7,7 @@ import type { Message } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import { isTransient } from './answer.ts'
-import { Gathering } from './gathering.ts'
+import { BatchDelay } from '../runtime/batch-delay.ts'
 import type { SqsQueue } from './queue.ts'
 import { BATCH } from './request.ts'
 
@@ -38,7 +38,7 @@ export interface ReceiverParts {
 
 export class Receiver {
   readonly #parts: ReceiverParts
-  readonly #gathering: Gathering
+  readonly #gathering: BatchDelay
   readonly #stop = new AbortController()
   readonly #open = new Set<Promise<void>>()
   /** Asked for and not yet answered. */
@@ -55,7 +55,7 @@ export class Receiver {
 
   constructor(parts: ReceiverParts) {
     this.#parts = parts
-    this.#gathering = new Gathering(
+    this.#gathering = new BatchDelay(
       () => this.#start(),
       () => this.#room() > 0 && this.#room() < this.#most() && parts.isMoreToCome(),
     )

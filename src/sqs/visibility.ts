@@ -14,7 +14,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import { Alarm, monotonicMs } from '../core/timer.ts'
-import { Loop } from '../worker/loop.ts'
+import { Loop } from '../runtime/loop.ts'
 import type { HeldMessage } from './held.ts'
 import { MOST_S } from './options.ts'
 import { ANSWER_MS, type SqsQueue } from './queue.ts'

@@ -26,7 +26,7 @@ import { type Recovery, recovery } from './recovery.ts'
 import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RELEASE, RENEW, TRANSITION } from './row.sql.ts'
 import { checkRowId, type RowId } from './row-id.ts'
 import { change, read } from './send.ts'
-import { whatItNeeds } from './what-it-needs.ts'
+import { whatItNeeds } from './table-ddl.ts'
 import { type WorkClaim, type Worked, type WorkOptions, workOnRow } from './work.ts'
 
 const ROUNDS = 10

@@ -1,7 +1,7 @@
 import { SchemaError } from '../core/errors.ts'
 import { sleep } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
-import type { LoopEvents } from './loop.ts'
+import type { LoopEvents } from '../runtime/loop.ts'
 
 const AGAIN_AFTER_MS = 1_000
 

@@ -1,8 +1,8 @@
-import { Announcer, type CommonEvents } from '../core/announcer.ts'
+import { EventHub, type CommonEvents } from '../runtime/event-hub.ts'
 import type { Log, LogEntry } from '../core/log.ts'
 import type { JobId } from '../queue/job.ts'
 import type { BuryReason } from '../queue/outcome.ts'
-import type { LoopEvents } from './loop.ts'
+import type { LoopEvents } from '../runtime/loop.ts'
 
 /** Which job, and which of its claims. Never its input. */
 export interface JobInfo {
@@ -43,7 +43,7 @@ export interface WorkerEvents extends CommonEvents {
   wakeup: [{ readonly by: 'listen' | 'poll' }]
 }
 
-export class Events extends Announcer<WorkerEvents> {
+export class Events extends EventHub<WorkerEvents> {
   constructor(log: Log) {
     super(log, 'trouble with the database:')
   }

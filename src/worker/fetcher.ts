@@ -21,7 +21,7 @@ import { Marks } from '../queue/marks.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
 import type { Leases } from './leases.ts'
-import { Loop, type LoopEvents } from './loop.ts'
+import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { Room, Slots } from './slots.ts'
 import type { Turns } from './turns.ts'
 

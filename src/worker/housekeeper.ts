@@ -9,7 +9,7 @@ import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
 import { countSuspects } from '../queue/claim.ts'
 import { readRetention } from '../queue/configuration.ts'
-import { type Duty, takeDuties, takeSooner } from '../queue/duty.ts'
+import { type Duty, takeDuties, takeSooner } from '../runtime/duty.ts'
 import {
   dropPartitions,
   expire,
@@ -26,7 +26,7 @@ import type { JobId } from '../queue/job.ts'
 import { pruneActions, pruneWorkers } from '../queue/registry.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
-import { Loop } from './loop.ts'
+import { Loop } from '../runtime/loop.ts'
 import { Obituaries } from './obituaries.ts'
 
 const DAY_MS = 86_400_000

@@ -15,7 +15,7 @@ import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
 import { cancelRequests } from '../queue/outcome.ts'
 import { type Paused, pausedNow } from '../queue/pause.ts'
 import type { HeldClaim, HeldJob } from './job.ts'
-import { Loop, type LoopEvents } from './loop.ts'
+import { Loop, type LoopEvents } from '../runtime/loop.ts'
 
 /** Cancellations and pauses are found within five seconds by a worker that does not listen. */
 const LOOK_EVERY_MS = 4_000

@@ -9,7 +9,7 @@ import { sleep } from '../core/timer.ts'
 import { Lane } from '../db/lane.ts'
 import { Session, type SessionOptions } from '../db/session.ts'
 import { channelOf, fleetOf, listen, tell } from '../queue/wake.ts'
-import { Loop, type LoopEvents } from './loop.ts'
+import { Loop, type LoopEvents } from '../runtime/loop.ts'
 
 const TEST_EVERY_MS = 30_000
 /** Workers mostly start together: soon after the first test all of them are known. */

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { Message } from '@aws-sdk/client-sqs'
-import { Gathering } from '../../src/sqs/gathering.ts'
+import { BatchDelay } from '../../src/runtime/batch-delay.ts'
 import { type SqsClient, SqsConsumer, type SqsConsumerOptions } from '../../src/sqs/index.ts'
 import { silence, through } from './scene.ts'
 
@@ -61,7 +61,7 @@ export function refusal(name: string, httpStatusCode = 400): Error {
 /** Lets all happen that waits for nothing but its turn, or for others to go with it. */
 export async function settled(): Promise<void> {
   for (let moment = 0; moment < 3; moment++) {
-    await new Promise<void>((resolve) => new Gathering(resolve, () => true).nudge())
+    await new Promise<void>((resolve) => new BatchDelay(resolve, () => true).nudge())
     for (let turn = 0; turn < 10; turn++) await setImmediate()
   }
 }

@@ -1,16 +1,16 @@
 // What is sent again, how often, and with whom.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Batches } from '../../src/sqs/batches.ts'
+import { Batcher } from '../../src/runtime/batcher.ts'
 import { type Refusal, refusals } from '../../src/sqs/request.ts'
-import { gate } from './scene.ts'
-import { refusal } from './scripted.ts'
+import { gate } from '../sqs/scene.ts'
+import { refusal } from '../sqs/scripted.ts'
 
-/** Batches of numbers, how each request is answered, and which requests there were. */
+/** Batcher of numbers, how each request is answered, and which requests there were. */
 function sending(answer: (request: number) => readonly Refusal[] | Error) {
   const sent: number[][] = []
   const failed = gate()
-  const batches = new Batches<number>({
+  const batches = new Batcher<number>({
     send: async (items) => {
       sent.push([...items])
       const answered = answer(sent.length)

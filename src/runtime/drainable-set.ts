@@ -1,7 +1,7 @@
 import { sleep } from '../core/timer.ts'
 
 /** A set that tells when it is empty. */
-export class Crowd<Member> extends Set<Member> {
+export class DrainableSet<Member> extends Set<Member> {
   #onEmpty: (() => void)[] = []
 
   override delete(member: Member): boolean {

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
-import type { Log } from './log.ts'
-import { stoppingWords, Troubles } from './trouble.ts'
+import type { Log } from '../core/log.ts'
+import { stoppingWords, ProblemLog } from './problem-log.ts'
 
 /** What all that runs for long tells, beside its own. */
 export interface CommonEvents {
@@ -13,9 +13,9 @@ export interface CommonEvents {
 }
 
 /** Tells listeners and the log. Neither can harm whoever tells: what they throw goes to the log, or nowhere. */
-export class Announcer<Events extends CommonEvents & { [Name in keyof Events]: unknown[] }> {
+export class EventHub<Events extends CommonEvents & { [Name in keyof Events]: unknown[] }> {
   protected readonly toLog: Log
-  protected readonly troubles: Troubles
+  protected readonly troubles: ProblemLog
   readonly #emitter = new EventEmitter({ captureRejections: true })
   readonly #trouble: string
 
@@ -23,7 +23,7 @@ export class Announcer<Events extends CommonEvents & { [Name in keyof Events]: u
   constructor(log: Log, trouble: string) {
     this.toLog = log
     this.#trouble = trouble
-    this.troubles = new Troubles(log)
+    this.troubles = new ProblemLog(log)
     // An async listener that rejects would otherwise end the process.
     Object.assign(this.#emitter, {
       [EventEmitter.captureRejectionSymbol]: (error: unknown, name: string) => this.#listenerFailed(name, error),

@@ -10,9 +10,9 @@
 import { setMaxListeners } from 'node:events'
 import { backoffMs } from '../core/backoff.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
-import { maybeAboutOneEntry } from './answer.ts'
-import { Gathering } from './gathering.ts'
-import { BATCH, type Refusal } from './request.ts'
+import { maybeAboutOneEntry } from '../sqs/answer.ts'
+import { BatchDelay } from './batch-delay.ts'
+import { BATCH, type Refusal } from '../sqs/request.ts'
 
 const SIDE_BY_SIDE = 16
 const ATTEMPTS = 8
@@ -26,7 +26,7 @@ interface Entry<Item> {
   readonly done: (done: boolean) => void
 }
 
-export interface BatchesParts<Item> {
+export interface BatcherParts<Item> {
   readonly send: (items: readonly Item[]) => Promise<readonly Refusal[]>
   /** Asked each time before an item is sent. */
   readonly isWanted: (item: Item) => boolean
@@ -36,17 +36,17 @@ export interface BatchesParts<Item> {
   readonly onProblem: (error: unknown) => void
 }
 
-export class Batches<Item> {
-  readonly #parts: BatchesParts<Item>
-  readonly #gathering: Gathering
+export class Batcher<Item> {
+  readonly #parts: BatcherParts<Item>
+  readonly #gathering: BatchDelay
   readonly #hurry = new AbortController()
   readonly #late = new Alarm(() => this.#start(), { keepsAlive: true })
   #queue: Entry<Item>[] = []
   #underWay = 0
 
-  constructor(parts: BatchesParts<Item>) {
+  constructor(parts: BatcherParts<Item>) {
     this.#parts = parts
-    this.#gathering = new Gathering(
+    this.#gathering = new BatchDelay(
       () => this.#start(),
       () => this.#queue.length < BATCH && parts.isMoreToCome(),
     )

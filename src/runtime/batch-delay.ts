@@ -6,7 +6,7 @@ import { Alarm, monotonicMs } from '../core/timer.ts'
 
 const MOMENT_MS = 25
 
-export class Gathering {
+export class BatchDelay {
   readonly #start: () => void
   readonly #isWorthWaiting: () => boolean
   readonly #alarm: Alarm

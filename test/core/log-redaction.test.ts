@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as errors from '../../src/core/errors.ts'
-import { quotable, quotableOfChore, quotableOfRequest } from '../../src/core/quoting.ts'
+import { quotable, quotableOfChore, quotableOfRequest } from '../../src/core/log-redaction.ts'
 import { freshDatabase } from '../support/database.ts'
 
 const SECRET = 'jane@example.com'

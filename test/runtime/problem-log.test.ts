@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LogEntry } from '../../src/core/log.ts'
-import { stoppingWords, Troubles } from '../../src/core/trouble.ts'
+import { stoppingWords, ProblemLog } from '../../src/runtime/problem-log.ts'
 
 /** A clock by hand, and what was logged since it was last asked for. */
 function troubles() {
   let now = 1_000
   const logged: LogEntry[] = []
   return {
-    of: new Troubles(
+    of: new ProblemLog(
       (entry) => logged.push(entry),
       () => now,
     ),

@@ -1,6 +1,6 @@
-import type { Log } from './log.ts'
-import { quotableOfChore, quotableOfRequest } from './quoting.ts'
-import { monotonicMs } from './timer.ts'
+import type { Log } from '../core/log.ts'
+import { quotableOfChore, quotableOfRequest } from '../core/log-redaction.ts'
+import { monotonicMs } from '../core/timer.ts'
 
 const SAME_AGAIN_MS = 30_000
 
@@ -17,7 +17,7 @@ interface Trouble {
  * Logs what is in trouble when it is news: another text, or the same after half a minute. And, once, that it is over. What comes
  * and goes is told no more often than what stays.
  */
-export class Troubles {
+export class ProblemLog {
   readonly #log: Log
   readonly #now: () => number
   readonly #last = new Map<string, Trouble>()

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { Batches } from '../../src/sqs/batches.ts'
-import { Gathering } from '../../src/sqs/gathering.ts'
+import { Batcher } from '../../src/runtime/batcher.ts'
+import { BatchDelay } from '../../src/runtime/batch-delay.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 
 test('what is not worth waiting with starts at the end of the turn, once', async () => {
   let starts = 0
-  const gathering = new Gathering(
+  const gathering = new BatchDelay(
     () => starts++,
     () => false,
   )
@@ -19,14 +19,14 @@ test('what is not worth waiting with starts at the end of the turn, once', async
 })
 
 test('what is worth waiting with starts by itself when nothing more comes', async () => {
-  await new Promise<void>((resolve) => new Gathering(resolve, () => true).nudge())
+  await new Promise<void>((resolve) => new BatchDelay(resolve, () => true).nudge())
 })
 
 test('it starts as soon as waiting is not worth it any more, and not a second time', async (t) => {
   const clock = movableTimers(t, { runByThemselves: false })
   let starts = 0
   let isMoreToCome = true
-  const gathering = new Gathering(
+  const gathering = new BatchDelay(
     () => starts++,
     () => isMoreToCome,
   )
@@ -43,7 +43,7 @@ test('it starts as soon as waiting is not worth it any more, and not a second ti
 test('small requests of several turns go together while more may come, and full batches at once', async () => {
   const sent: number[][] = []
   let isMoreToCome = true
-  const batches = new Batches<number>({
+  const batches = new Batcher<number>({
     send: async (items) => {
       sent.push([...items])
       return []

@@ -1,6 +1,6 @@
 import { renderNames } from '../db/identifier.ts'
 import type { Definition } from './definition.ts'
-import { COLUMNS, STATUSES } from './what-it-needs.sql.ts'
+import { COLUMNS, STATUSES } from './table-ddl.sql.ts'
 
 /** For the user's own migration. Can be run again, after a change of statuses too. */
 export function whatItNeeds(definition: Definition): string {
