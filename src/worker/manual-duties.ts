@@ -6,8 +6,8 @@
  */
 import type { Kind } from '../core/kind.ts'
 import { monotonicMs, withDeadline } from '../core/timer.ts'
-import type { Connection } from '../db/connection.ts'
-import { Events } from './events.ts'
+import type { Lane } from '../db/lane.ts'
+import type { Events } from './events.ts'
 import { Housekeeper } from './housekeeper.ts'
 
 /** Between two turns of one process: what a worker sweeps in. */
@@ -24,12 +24,12 @@ export class ManualDuties {
   #turn: Promise<void> | undefined
   #suspectsWait = false
 
-  constructor({ lane, log }: Pick<Connection, 'lane' | 'log'>) {
-    this.#events = new Events(log)
+  constructor(lane: Lane, events: Events) {
+    this.#events = events
     const kinds = () => [...this.#kinds.values()]
     this.#housekeeper = new Housekeeper({
       lane,
-      events: this.#events,
+      events,
       leaseMs: LEASE_MS,
       sweepEveryMs: EVERY_MS,
       get kinds() {

@@ -33,8 +33,10 @@ import {
   settle,
   wasRecorded,
 } from '../queue/outcome.ts'
+import { Events } from './events.ts'
 import { ManualDuties } from './manual-duties.ts'
 import { Registration } from './registration.ts'
+import { tellDeadLetter } from './tell-outcome.ts'
 
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 250
@@ -198,12 +200,14 @@ export class ManualWorker {
   readonly #lane: Lane
   readonly #worker: Worker = { id: randomUUID(), label: `${hostname()}:${process.pid}`.slice(-200) }
   readonly #registration: Registration
+  readonly #events: Events
   readonly #duties: ManualDuties
 
   constructor(connection: Connection) {
-    const { lane, pool, schema, prepare } = connection
+    const { lane, log, pool, schema, prepare } = connection
     this.#lane = lane
-    this.#duties = new ManualDuties(connection)
+    this.#events = new Events(log)
+    this.#duties = new ManualDuties(lane, this.#events)
     const goodbye = new Lane(new PooledStatements(pool, GOODBYE_MS), { schema, prepare })
     this.#registration = new Registration(lane, this.#worker, goodbye)
   }
@@ -260,8 +264,10 @@ export class ManualWorker {
   async #refuse(job: ClaimedJob, kind: Kind, error: unknown): Promise<void> {
     const isInput = error instanceof InvalidInputError
     const delayMs = backoffMs(job.attempt, kind.backoff)
-    await settle(this.#lane, this.#worker, [
+    const [settled] = await settle(this.#lane, this.#worker, [
       isInput ? { ...job, verb: 'bury', error, reason: 'invalid_input' } : { ...job, verb: 'fail', error, delayMs },
     ])
+    if (settled!.outcome !== 'dead_letter') return
+    tellDeadLetter(this.#events, { ...job, error, reason: isInput ? 'invalid_input' : 'attempts_exhausted' })
   }
 }

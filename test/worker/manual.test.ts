@@ -215,7 +215,7 @@ test('an input that no longer fits its kind is a dead letter, and its handler is
 })
 
 test('claimed by hand, an input that does not fit is a dead letter, and the others are handed over', async (t) => {
-  const { lh, db } = await scene(t)
+  const { lh, db, log } = await scene(t)
   const strict = kind('strict', { input: z.object({ n: z.coerce.date().transform((at) => at.getTime()) }) })
   const loose = kind<unknown>('strict')
   const [, bad] = await lh.enqueueMany(loose, [{ input: { n: '1970-01-02' } }, { input: [] }, { input: { n: 7 } }])
@@ -226,6 +226,10 @@ test('claimed by hand, an input that does not fit is a dead letter, and the othe
   )
   const { status, reason } = (await lh.get(bad!.jobId))!
   assert.deepEqual([status, reason], ['dead_letter', 'invalid_input'])
+  assert.deepEqual(
+    log.filter(({ level }) => level === 'error').map(({ jobId }) => jobId),
+    [bad!.jobId],
+  )
   for (const job of jobs) await job.release()
   assert.equal(await count(db, 'from leasehold.job where claim_id is null'), 2)
 })

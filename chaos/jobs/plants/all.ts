@@ -13,7 +13,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'unfenced-complete': {
     what: 'a completion does not look at the claim',
     breaks: /told as completed is recorded/,
-    faults: ['SIGSTOP worker'],
+    faults: ['SIGSTOP worker', 'freeze'],
     rewrite: [
       {
         statement: /^-- job\.(complete|turn)\n/,
@@ -134,6 +134,12 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     repeated: `select leasehold.finish('dead_letter', array_agg(id), null, array_agg('fatal'::text)) from (
       select id from leasehold.job where claim_id is null and kind = 'plain' and max_attempts > 0 limit 1 for update skip locked
     ) as chosen having count(*) > 0`,
+  },
+  'silent-sweep': {
+    what: 'what a sweep or expiry buries is not announced',
+    breaks: /every dead letter was told of/,
+    faults: ['SIGKILL worker'],
+    rewrite: [{ statement: /^-- dead_letter\.buried/, from: /^where /m, to: 'where false and ' }],
   },
   'double-business-row': {
     what: 'the business row of complete(tx) is written twice',

@@ -7,6 +7,8 @@ import { begin, type Held, KINDS, leasehold, nameOf, orders, pool, print, runHan
 
 const AT_ONCE = 6
 const IDLE_MS = 100
+/** Longer than any outage of a run, 200 ms apart. */
+const TRIES = 50
 
 const { leaseMs } = orders
 /** As a worker does: it gives up before the lease can have expired. */
@@ -112,7 +114,7 @@ async function settle(job: ManualJob<Input>, error: unknown, isWithin: boolean):
 
 /** An outage passes. Until then it is not known what became of it, and the library says so when it is asked again. */
 async function record(job: ManualJob<Input>, send: () => Promise<string>, isWithin: boolean): Promise<void> {
-  for (let tries = 1; tries <= 5; tries++) {
+  for (let tries = 1; tries <= TRIES; tries++) {
     try {
       return tell(job, await send())
     } catch (error) {
