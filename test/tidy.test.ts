@@ -24,10 +24,11 @@ const sources = filesUnder('src')
 const tests = filesUnder('test')
 const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'chaos', 'examples')]
 
-test('imports point down: cli → inspect → features → worker → effects → queue → db → core', () => {
+test('imports point down: cli → inspect → features → worker → effects → queue → runtime → db → core', () => {
   const layers = [
     'core',
     'db',
+    'runtime',
     'transitions',
     'guard',
     'queue',

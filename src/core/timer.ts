@@ -21,26 +21,40 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** A wait that can be ended. One at a time. */
+/** A wait that can be ended, or shortened. One at a time. */
 export class Pause {
+  #timer: NodeJS.Timeout | undefined
+  #endsAt = Number.POSITIVE_INFINITY
   #end: (() => void) | undefined
 
   /** Resolves after `ms`, or when it is ended. */
   wait(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      // Node cuts a fraction off, and what is not due yet would be done in vain, and again.
-      const timer = setTimeout(() => this.end(), Math.min(Math.ceil(ms), LONGEST_MS))
-      this.#end = () => {
-        clearTimeout(timer)
-        this.#end = undefined
-        resolve()
-      }
+      this.#end = resolve
+      this.#set(monotonicMs() + ms)
     })
+  }
+
+  /** Ends the wait under way, if there is one, at this moment at the latest. */
+  endBy(at: number): void {
+    if (this.#end !== undefined && at < this.#endsAt) this.#set(at)
   }
 
   /** Ends the wait under way, if there is one. */
   end(): void {
-    this.#end?.()
+    const end = this.#end
+    if (end === undefined) return
+    this.#end = undefined
+    clearTimeout(this.#timer)
+    end()
+  }
+
+  #set(at: number): void {
+    clearTimeout(this.#timer)
+    this.#endsAt = at
+    // Node cuts a fraction off, and what is not due yet would be done in vain, and again.
+    const ms = Math.min(Math.max(0, Math.ceil(at - monotonicMs())), LONGEST_MS)
+    this.#timer = setTimeout(() => this.end(), ms)
   }
 }
 

@@ -11,8 +11,8 @@ import { setMaxListeners } from 'node:events'
 import { backoffMs } from '../core/backoff.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import { maybeAboutOneEntry } from '../sqs/answer.ts'
-import { BatchDelay } from './batch-delay.ts'
 import { BATCH, type Refusal } from '../sqs/request.ts'
+import { BatchDelay } from './batch-delay.ts'
 
 const SIDE_BY_SIDE = 16
 const ATTEMPTS = 8

@@ -1,6 +1,6 @@
 import type { Lane } from '../db/lane.ts'
-import { ADD_DUTIES, SOONER, TAKE_DUTIES } from './duty.sql.ts'
 import { numericArray } from '../queue/parameters.ts'
+import { ADD_DUTIES, SOONER, TAKE_DUTIES } from './duty.sql.ts'
 
 export const DUTIES = ['sweep', 'suspects', 'expire', 'prune', 'partitions'] as const
 export type Duty = (typeof DUTIES)[number]

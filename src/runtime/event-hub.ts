@@ -1,29 +1,29 @@
 import { EventEmitter } from 'node:events'
 import type { Log } from '../core/log.ts'
-import { stoppingWords, ProblemLog } from './problem-log.ts'
+import { ProblemLog } from './problem-log.ts'
 
-/** What all that runs for long tells, beside its own. */
+/** Events of every long-running part, beside its own. */
 export interface CommonEvents {
-  /** A chore was done, and what it did. */
+  /** A chore ran, and what it did. */
   chore: [{ readonly name: string; readonly did: Readonly<Record<string, number>> }]
-  /** Something could not be reached, or refused something. It is tried again. */
+  /** A request failed, or was refused. It is retried. */
   problem: [{ readonly doing: string; readonly error: unknown }]
   stopping: []
   stopped: []
 }
 
-/** Tells listeners and the log. Neither can harm whoever tells: what they throw goes to the log, or nowhere. */
+/** Emits events, and logs. A listener that throws cannot harm the emitter: its error goes to the log. */
 export class EventHub<Events extends CommonEvents & { [Name in keyof Events]: unknown[] }> {
   protected readonly toLog: Log
-  protected readonly troubles: ProblemLog
+  protected readonly problems: ProblemLog
   readonly #emitter = new EventEmitter({ captureRejections: true })
-  readonly #trouble: string
+  readonly #prefix: string
 
-  /** `trouble`: how a problem is called in the log, before what was being done. */
-  constructor(log: Log, trouble: string) {
+  /** `prefix`: what a problem's log line begins with, before the activity. */
+  constructor(log: Log, prefix: string) {
     this.toLog = log
-    this.#trouble = trouble
-    this.troubles = new ProblemLog(log)
+    this.#prefix = prefix
+    this.problems = new ProblemLog(log)
     // An async listener that rejects would otherwise end the process.
     Object.assign(this.#emitter, {
       [EventEmitter.captureRejectionSymbol]: (error: unknown, name: string) => this.#listenerFailed(name, error),
@@ -38,13 +38,13 @@ export class EventHub<Events extends CommonEvents & { [Name in keyof Events]: un
     this.#emitter.off(name, listener as () => void)
   }
 
-  /** Whether anybody listens. What happens to every job or message is told only then. */
-  hears(name: string & keyof Events): boolean {
+  /** Asked before an event is built that every job or message has. */
+  hasListeners(name: string & keyof Events): boolean {
     return this.#emitter.listenerCount(name) > 0
   }
 
-  tell<Name extends string & keyof Events>(name: Name, ...event: Events[Name]): void {
-    if (!this.hears(name)) return
+  emit<Name extends string & keyof Events>(name: Name, ...event: Events[Name]): void {
+    if (!this.hasListeners(name)) return
     try {
       this.#emitter.emit(name, ...event)
     } catch (error) {
@@ -53,31 +53,34 @@ export class EventHub<Events extends CommonEvents & { [Name in keyof Events]: un
   }
 
   choreDid(name: string, did: Readonly<Record<string, number>>): void {
-    this.#tellCommon('chore', { name, did })
-    this.troubles.choreDid(name, did)
+    this.#emitCommon('chore', { name, did })
+    this.problems.choreDid(name, did)
   }
 
   choreFailed(name: string, error: unknown): void {
-    this.#tellCommon('problem', { doing: name, error })
-    this.troubles.withChore(name, error)
+    this.#emitCommon('problem', { doing: name, error })
+    this.problems.choreFailed(name, error)
   }
 
-  /** Told each time, logged when it is news. */
+  /** Emitted each time, logged when it is news. */
   problem(doing: string, error: unknown): void {
-    this.#tellCommon('problem', { doing, error })
-    this.troubles.withRequest(doing, `${this.#trouble} ${doing}`, error)
+    this.#emitCommon('problem', { doing, error })
+    this.problems.requestFailed(doing, `${this.#prefix} ${doing}`, error)
   }
 
-  /** Tells it, and logs it where somebody may have to wait for handlers. */
-  stopping(handlers: number, graceMs: number, hearsSignals: boolean, who = ''): void {
-    this.#tellCommon('stopping')
+  /** Logged only when the process waits for handlers. */
+  stopping(handlers: number, graceMs: number, hasSignals: boolean, who = ''): void {
+    this.#emitCommon('stopping')
     if (handlers === 0 || graceMs === 0) return
-    this.toLog({ level: 'warn', message: `${who}${stoppingWords(handlers, graceMs, hearsSignals)}` })
+    const count = handlers === 1 ? '1 handler has' : `${handlers} handlers have`
+    const hurry = hasSignals ? '; a second signal aborts them now' : ''
+    const message = `${who}stopping: ${count} up to ${Math.round(graceMs / 100) / 10} s to end${hurry}`
+    this.toLog({ level: 'warn', message })
   }
 
-  /** Events has them, but that is more than the compiler can see. */
-  #tellCommon<Name extends keyof CommonEvents>(name: Name, ...event: CommonEvents[Name]): void {
-    this.tell(name as Name & string & keyof Events, ...(event as never))
+  /** `Events` includes them, which the compiler cannot see. */
+  #emitCommon<Name extends keyof CommonEvents>(name: Name, ...event: CommonEvents[Name]): void {
+    this.emit(name as Name & string & keyof Events, ...(event as never))
   }
 
   #listenerFailed(name: string, error: unknown): void {

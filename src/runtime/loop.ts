@@ -1,10 +1,10 @@
 /**
- * The one loop. A duty is a `tick` that answers how many milliseconds it can wait until the next; `nudge` ends the wait.
- * A tick that fails is reported and tried again after a jittered backoff, up to five seconds, for as long as it fails:
- * nothing escapes a loop, and nothing makes it spin.
+ * The one loop. It repeats a `tick`, which returns how many milliseconds to wait until the next; nudge() ends the wait, and
+ * tickWithin() shortens it. A tick that fails is reported and retried after a jittered backoff, up to five seconds, for as long
+ * as it fails. So no error escapes a loop, and none makes it spin.
  */
 import { backoffMs } from '../core/backoff.ts'
-import { Pause } from '../core/timer.ts'
+import { monotonicMs, Pause } from '../core/timer.ts'
 
 const FIRST_BACKOFF_MS = 50
 const SLOWEST_MS = 5_000
@@ -22,6 +22,8 @@ export class Loop {
   readonly #pause = new Pause()
   #stopped = false
   #nudged = false
+  /** When the next tick is due at the latest. */
+  #dueBy = Number.POSITIVE_INFINITY
   #failures = 0
   #running: Promise<void> | undefined
 
@@ -41,6 +43,14 @@ export class Loop {
     if (this.#failures === 0) this.#pause.end()
   }
 
+  /** Tick in `ms` at the latest. Does not shorten the wait after a failure. */
+  tickWithin(ms: number): void {
+    const at = monotonicMs() + ms
+    if (at >= this.#dueBy) return
+    this.#dueBy = at
+    if (this.#failures === 0) this.#pause.endBy(at)
+  }
+
   /** No further tick. Resolves when the one under way has ended. */
   async stop(): Promise<void> {
     this.#stopped = true
@@ -51,6 +61,7 @@ export class Loop {
   async #run(): Promise<void> {
     while (!this.#stopped) {
       this.#nudged = false
+      this.#dueBy = Number.POSITIVE_INFINITY
       let waitMs: number
       try {
         waitMs = await this.#tick()
@@ -61,7 +72,8 @@ export class Loop {
         this.#events.problem(error)
         waitMs = backoffMs(this.#failures, { firstMs: FIRST_BACKOFF_MS, maxMs: this.#slowestMs })
       }
-      if (this.#stopped || (this.#nudged && this.#failures === 0) || waitMs <= 0) continue
+      if (this.#failures === 0) waitMs = this.#nudged ? 0 : Math.min(waitMs, this.#dueBy - monotonicMs())
+      if (this.#stopped || waitMs <= 0) continue
       await this.#pause.wait(waitMs)
     }
   }

@@ -8,14 +8,12 @@
  * deleted before the handler has answered, and a handler answers when it knows what was committed (decisions/0023).
  */
 import type { Message } from '@aws-sdk/client-sqs'
-import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
-import { checkOptions } from '../core/options.ts'
-import { stopOnSignals } from '../runtime/signals.ts'
 import { describeError } from '../core/storable.ts'
 import { monotonicMs } from '../core/timer.ts'
-import { Chores } from './chores.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
+import { Lifecycle, type StopOptions } from '../runtime/lifecycle.ts'
+import { Chores } from './chores.ts'
 import { Endings } from './endings.ts'
 import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
 import { fateOf, type ReturnReason, saysOfDatabase } from './fate.ts'
@@ -27,9 +25,7 @@ import { Receiver } from './receiver.ts'
 import type { SqsClient } from './request.ts'
 import { Visibility } from './visibility.ts'
 
-/** After their signal was aborted, handlers have this long to end by themselves. */
-const STOPPED_FOR_MS = 1_000
-/** What is left to tell SQS when no handler runs any more. */
+/** When no handler runs any more, the last deletes and returns have this long. */
 const LAST_WORDS_MS = 10_000
 
 export class SqsConsumer<Body = unknown> {
@@ -45,12 +41,8 @@ export class SqsConsumer<Body = unknown> {
   readonly #running = new DrainableSet<HeldMessage>()
   /** Received, and their turn in their group has not come. */
   #waiting = 0
-  readonly #hurry = new AbortController()
-  #isStopping = false
-  #run: Promise<void> | undefined
-  #stopped: Promise<void> | undefined
+  readonly #lifecycle: Lifecycle
   #refused: { readonly error: unknown } | undefined
-  #end: () => void = () => {}
 
   constructor(client: SqsClient, options: SqsConsumerOptions<Body>) {
     if (typeof client?.send !== 'function') throw new InvalidOptionError('client', 'it must be an SQSClient')
@@ -98,6 +90,19 @@ export class SqsConsumer<Body = unknown> {
         void this.stop({ grace: 0 })
       },
     })
+    const { signals, graceMs } = this.#settings
+    this.#lifecycle = new Lifecycle({
+      signals,
+      graceMs,
+      start: () => this.#start(),
+      close: (ms) => this.#close(ms),
+      untilIdle: (ms, hurry) => this.#running.left(ms, hurry),
+      abortHandlers: () => {
+        for (const held of this.#running) held.stop(new StoppingError())
+      },
+      finish: (closed) => this.#finish(closed),
+      end: () => this.#end(),
+    })
   }
 
   /** What has happened so far. */
@@ -125,55 +130,41 @@ export class SqsConsumer<Body = unknown> {
    * is that there is no such queue, or no right to it.
    */
   run(): Promise<void> {
-    this.#run ??= this.#consume()
-    return this.#run
+    return this.#lifecycle.run()
   }
 
   /**
-   * Receives no more, lets handlers end within the grace period, and hands back the rest, visible at once. Called again with a
-   * grace of 0 it waits for handlers no longer.
+   * Receives no more, lets handlers end within the grace period, and returns the rest to the queue, visible at once. Called again
+   * with a grace of 0 it waits for handlers no longer.
    */
-  async stop(options: { readonly grace?: Duration } = {}): Promise<void> {
-    checkOptions('stop', options, ['grace'])
-    const graceMs = options.grace === undefined ? this.#settings.graceMs : durationMs('stop.grace', options.grace)
-    if (graceMs === 0) this.#hurry.abort()
-    this.#isStopping = true
-    this.#stopped ??= this.#drain(graceMs)
-    await this.#stopped
-    await this.#run?.catch(() => {})
+  stop(options: StopOptions = {}): Promise<void> {
+    return this.#lifecycle.stop(options)
   }
 
-  async #consume(): Promise<void> {
-    if (this.#isStopping) return
-    const ended = new Promise<void>((resolve) => {
-      this.#end = resolve
-    })
-    const unhook = stopOnSignals(this.#settings.signals, {
-      isStopping: () => this.#isStopping,
-      stop: (options) => this.stop(options),
-    })
+  async #start(): Promise<void> {
     this.#visibility.start()
     this.#chores.start()
     this.#receiver.more()
-    await ended
-    unhook()
-    this.#events.tell('stopped')
-    if (this.#refused !== undefined) throw this.#refused.error
   }
 
-  async #drain(graceMs: number): Promise<void> {
+  #close(graceMs: number): Promise<unknown> {
     this.#events.stopping(this.#running.size, graceMs, this.#settings.signals.length > 0)
     const hungUp = Promise.all([this.#receiver.stop(), this.#chores.stop()])
     this.#handBack(this.#groups.takeAll(), 'stopping')
-    await this.#running.left(graceMs, this.#hurry.signal)
-    for (const held of this.#running) held.stop(new StoppingError())
-    await this.#running.left(STOPPED_FOR_MS)
+    return hungUp
+  }
+
+  async #finish(closed: Promise<unknown>): Promise<void> {
     for (const held of [...this.#running].reverse()) void this.#endings.return(held, 'stopping', 0)
-    await hungUp
+    await closed
     await this.#endings.open.left(LAST_WORDS_MS)
     this.#endings.giveUp()
     await this.#visibility.stop()
-    this.#end()
+  }
+
+  async #end(): Promise<void> {
+    this.#events.emit('stopped')
+    if (this.#refused !== undefined) throw this.#refused.error
   }
 
   async #received(messages: readonly Message[], sentAt: number): Promise<void> {
@@ -189,14 +180,14 @@ export class SqsConsumer<Body = unknown> {
       if (isFifo && !this.#groups.enter(held)) this.#waiting++
       else void this.#process(held)
     }
-    if (this.#isStopping) this.#handBack(this.#groups.takeAll(), 'stopping')
+    if (this.#lifecycle.isStopping) this.#handBack(this.#groups.takeAll(), 'stopping')
   }
 
   #expired(held: HeldMessage, why: string): void {
     this.#events.note('expired', held)
     this.#events.log('warn', held, `may be delivered to somebody else: ${why}`)
     if (this.#settings.isFifo) {
-      if (this.#settings.onGroupFailure === 'stop') this.#groups.stop(held, held.visibleFrom - monotonicMs())
+      if (this.#settings.onGroupFailure === 'stop') this.#groups.stop(held, held.grantedUntil - monotonicMs())
       this.#stopGroup(held)
       if (this.#groups.remove(held)) this.#waiting--
       else queueMicrotask(() => this.#next(held)) // Those behind it may expire in the same moment, and must not begin.
@@ -239,7 +230,7 @@ export class SqsConsumer<Body = unknown> {
   async #handle(held: HeldMessage): Promise<boolean> {
     // Its time ran out before its turn; or it came in when we had already hung up.
     if (held.isGone) return false
-    if (this.#isStopping) return this.#endings.return(held, 'stopping', 0)
+    if (this.#lifecycle.isStopping) return this.#endings.return(held, 'stopping', 0)
     this.#running.add(held)
     this.#visibility.begin(held)
     const startedAt = monotonicMs()

@@ -1,9 +1,9 @@
 /** How a message ends: deleted, buried, or to come again. Each is told when SQS has been told. */
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs } from '../core/timer.ts'
-import { mayHaveBeenDone } from './answer.ts'
 import { Batcher } from '../runtime/batcher.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
+import { mayHaveBeenDone } from './answer.ts'
 import { sendDeadLetter } from './dead-letters.ts'
 import { ASKING, type Events, infoOf } from './events.ts'
 import type { DeadReason, Fate, ReturnReason } from './fate.ts'
@@ -89,10 +89,10 @@ export class Endings {
         ? (['error', 'failed, and is not tried again, as its row says'] as const)
         : (['warn', 'failed, as its row says'] as const)
       this.#parts.events.log(level, held, what, fate.error)
-      this.#parts.events.tell('failed', { ...info, error: fate.error })
+      this.#parts.events.emit('failed', { ...info, error: fate.error })
     } else {
       this.#parts.events.log('info', held, fate.as === 'handled' ? 'was handled' : 'was already handled')
-      this.#parts.events.tell(fate.as, info)
+      this.#parts.events.emit(fate.as, info)
     }
     return deleted
   }
@@ -136,7 +136,7 @@ export class Endings {
     const why = note === undefined ? reason : `${reason}, ${note}`
     this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `comes again in ${seconds} s: ${why}`, error)
     const because = error === undefined ? {} : { error }
-    this.#parts.events.tell('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
+    this.#parts.events.emit('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
     return false
   }
 
@@ -164,7 +164,7 @@ export class Endings {
     say(`sent to ${queueName(url)}`)
     const deleted = await this.#delete(held)
     const because = error === undefined ? {} : { error }
-    this.#parts.events.tell('dead', { ...infoOf(held), deleted, durationMs, reason, ...because })
+    this.#parts.events.emit('dead', { ...infoOf(held), deleted, durationMs, reason, ...because })
     return deleted
   }
 }

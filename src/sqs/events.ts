@@ -1,5 +1,5 @@
-import { EventHub, type CommonEvents } from '../runtime/event-hub.ts'
 import type { Log, LogEntry } from '../core/log.ts'
+import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { DeadReason, ReturnReason } from './fate.ts'
 import type { HeldMessage } from './held.ts'
 
@@ -74,14 +74,14 @@ export class Events extends EventHub<SqsConsumerEvents> {
     this.#hearsAll = hearsAll
   }
 
-  override tell<Name extends keyof SqsConsumerEvents>(name: Name, ...event: SqsConsumerEvents[Name]): void {
+  override emit<Name extends keyof SqsConsumerEvents>(name: Name, ...event: SqsConsumerEvents[Name]): void {
     if (name in this.counts) this.counts[name as keyof Counts]++
-    super.tell(name, ...event)
+    super.emit(name, ...event)
   }
 
   /** Of each message, so nothing is made that nobody hears. */
   note(name: 'received' | 'redelivered' | 'extended' | 'expired', held: HeldMessage): void {
-    if (this.hears(name)) this.tell(name, infoOf(held))
+    if (this.hasListeners(name)) this.emit(name, infoOf(held))
     else this.counts[name]++
   }
 
@@ -102,7 +102,7 @@ export class Events extends EventHub<SqsConsumerEvents> {
 
   /** One went well: if there was trouble with it, that is over. Cheap if not. */
   fine(doing: string): void {
-    this.troubles.over(doing, doing === ASKING ? 'the database answers' : `${doing} works`)
+    this.problems.over(doing, doing === ASKING ? 'the database answers' : `${doing} works`)
   }
 }
 

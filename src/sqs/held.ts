@@ -1,5 +1,6 @@
 import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs'
 import { safeText } from '../core/storable.ts'
+import type { KeptLease } from '../runtime/lease-keeper.ts'
 
 /** In logs an id is a word, whatever a body calls an id. */
 const ROW_ID_CHARS = 200
@@ -45,7 +46,7 @@ class LazySignal {
 }
 
 /** A message that was received and whose end is not known yet. */
-export class HeldMessage {
+export class HeldMessage implements KeptLease {
   readonly id: string
   readonly receipt: string
   readonly text: string
@@ -55,8 +56,9 @@ export class HeldMessage {
   readonly trace: string | undefined
   /** When it was asked for. */
   readonly receivedAt: number
-  /** From when on others may see it, at the earliest: counted from when the last timeout was asked for. */
-  visibleFrom: number
+  /** SQS hides it from others until then, at least. */
+  grantedUntil: number
+  deadline = 0
   /** When its handler was called, while it runs. */
   startedAt: number | undefined
   /** It may be visible by now, or was handed back: the receipt is not used any more. */
@@ -80,7 +82,7 @@ export class HeldMessage {
     this.receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1) || 1
     this.trace = Attributes?.AWSTraceHeader
     this.receivedAt = sentAt
-    this.visibleFrom = sentAt + visibilityMs
+    this.grantedUntil = sentAt + visibilityMs
   }
 
   get isStopped(): boolean {

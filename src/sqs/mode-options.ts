@@ -1,8 +1,8 @@
 /** What a way of handling is given, checked when it is made: the first message would be late, and each one after it the same. */
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { surviveIdleLoss } from '../db/pool-errors.ts'
 import type { Queryable } from '../db/lane.ts'
+import { surviveIdleLoss } from '../db/pool-errors.ts'
 import type { Arrows } from '../transitions/definition.ts'
 import type { StatusTable } from '../transitions/status-table.ts'
 

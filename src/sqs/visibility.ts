@@ -1,10 +1,8 @@
 /**
  * Keeps what is held here invisible to others, and knows when that may have failed.
  *
- * SQS counts the timeout from when it carries out the receive, which is after we sent it. So our own deadline, counted from
- * sending on the monotonic clock and less a margin, is earlier, unless the machine slept: that clock stands still then. When
- * it passes without an extension known to have been granted, the message is given up: its receipt may belong to the past. The
- * alarm is apart from extending, which may hang.
+ * A visibility timeout is a lease (runtime/lease-keeper.ts), unless the machine sleeps: our clock stands still then. A message
+ * whose deadline passes without an extension is given up, since its receipt may belong to the past.
  *
  * A receive that waited for long may have brought the message at its beginning or at its end, so little of the timeout is
  * certain. Then the message is extended before anything is done with it.
@@ -14,13 +12,12 @@
  */
 import { setMaxListeners } from 'node:events'
 import { Alarm, monotonicMs } from '../core/timer.ts'
-import { Loop } from '../runtime/loop.ts'
+import { LeaseKeeper } from '../runtime/lease-keeper.ts'
 import type { HeldMessage } from './held.ts'
 import { MOST_S } from './options.ts'
 import { ANSWER_MS, type SqsQueue } from './queue.ts'
 import { BATCH, type Refusal } from './request.ts'
 
-const LARGEST_MARGIN_MS = 1_000
 const SIDE_BY_SIDE = 16
 const CONFIRMATIONS = 2
 const RECEIVED_LATE = 'it was received late, and could not be extended'
@@ -37,9 +34,8 @@ export class Visibility {
   readonly #timeoutMs: number
   readonly #handlerMs: number
   readonly #events: VisibilityEvents
-  readonly #held = new Set<HeldMessage>()
-  readonly #loop: Loop
-  readonly #alarm = new Alarm(() => this.#giveUp())
+  readonly #keeper: LeaseKeeper<HeldMessage>
+  readonly #running = new Set<HeldMessage>()
   readonly #overdue = new Alarm(() => this.#giveUpHung())
   readonly #stopping = new AbortController()
 
@@ -49,65 +45,59 @@ export class Visibility {
     this.#timeoutMs = timeoutMs
     this.#handlerMs = handlerMs
     this.#events = events
-    this.#loop = new Loop(() => this.#tick(), { problem: (error) => this.#problem(error) }, timeoutMs / 6)
+    this.#keeper = new LeaseKeeper(timeoutMs, {
+      renew: (due) => this.#extendAll([...due]),
+      expired: (held) => this.#expire(held, 'it could not be extended in time'),
+      grantMs: (held, now) => secondsFor(held, now, timeoutMs) * 1_000,
+      problem: (error) => this.#problem(error),
+    })
     setMaxListeners(0, this.#stopping.signal) // One for each request, and Node would warn of eleven.
   }
 
   start(): void {
-    this.#loop.start()
+    this.#keeper.start()
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort()
-    await this.#loop.stop()
-    this.#alarm.set(Number.POSITIVE_INFINITY)
+    await this.#keeper.stop()
     this.#overdue.set(Number.POSITIVE_INFINITY)
   }
 
   /** Holds what was received together, but for what is not certainly ours: that is gone. */
   async hold(received: readonly HeldMessage[]): Promise<void> {
+    for (const held of received) this.#keeper.granted(held, held.grantedUntil)
     const [first] = received
     if (first === undefined) return
-    if (this.#deadline(first) - monotonicMs() < this.#timeoutMs / 3) await this.#confirm(received)
-    const ours = received.filter((held) => !held.isGone)
-    for (const held of ours) {
-      this.#held.add(held)
-      this.#alarm.setEarlier(this.#deadline(held))
-    }
-    if (this.#held.size === ours.length || this.#isDue(first)) this.#loop.nudge()
+    if (first.deadline - monotonicMs() < this.#timeoutMs / 3) await this.#confirm(received)
+    for (const held of received) if (!held.isGone) this.#keeper.keep(held)
   }
 
   /** Its handler is called now, and has so long. */
   begin(held: HeldMessage): void {
     held.startedAt = monotonicMs()
+    this.#running.add(held)
     this.#overdue.setEarlier(held.startedAt + this.#handlerMs)
   }
 
   /** No longer to be kept: it was deleted, or is to be seen by others. */
   release(held: HeldMessage): void {
-    this.#held.delete(held)
+    this.#keeper.release(held)
+    this.#running.delete(held)
   }
 
   /** Its receipt is certainly the latest. */
   isInTime(held: HeldMessage): boolean {
-    return monotonicMs() < this.#deadline(held)
+    return monotonicMs() < held.deadline
   }
 
-  async #tick(): Promise<number> {
-    const due = [...this.#held].filter((held) => this.#isDue(held))
+  async #extendAll(due: HeldMessage[]): Promise<void> {
     const problems: unknown[] = []
     const takeTurns = async () => {
       while (due.length > 0) await this.#extend(due.splice(0, BATCH)).catch((error) => problems.push(error))
     }
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, takeTurns))
     if (problems.length > 0) throw problems[0]
-    return this.#held.size === 0 ? Number.POSITIVE_INFINITY : this.#timeoutMs / 6
-  }
-
-  /** Whether another third of the timeout would be gained. */
-  #isDue(held: HeldMessage): boolean {
-    const now = monotonicMs()
-    return now + secondsFor(held, now, this.#timeoutMs) * 1_000 - held.visibleFrom >= this.#timeoutMs / 3
   }
 
   /** What is not known to be ours afterwards is given up. */
@@ -140,18 +130,18 @@ export class Visibility {
     const refusals = await asking
     const refused = new Set(refusals.map(({ index }) => index))
     batch.forEach((held, index) => {
-      if (!refused.has(index)) held.visibleFrom = sentAt + entries[index]!.seconds * 1_000
+      if (!refused.has(index)) this.#keeper.granted(held, sentAt + entries[index]!.seconds * 1_000)
     })
     return refusals
   }
 
   async #extend(due: readonly HeldMessage[]): Promise<void> {
-    const batch = due.filter((held) => this.#held.has(held)) // Others were handed back or deleted meanwhile.
+    const batch = due.filter((held) => this.#keeper.isKept(held)) // Others were handed back or deleted meanwhile.
     if (batch.length === 0) return
     const refusals = await this.#ask(batch)
     const refused = new Map(refusals.map((refusal) => [refusal.index, refusal]))
     batch.forEach((held, index) => {
-      if (!this.#held.has(held)) return
+      if (!this.#keeper.isKept(held)) return
       const refusal = refused.get(index)
       if (refusal === undefined) this.#events.extended(held)
       // It is not in flight any more. Or its delete was carried out just now.
@@ -161,27 +151,11 @@ export class Visibility {
     if (again !== undefined) throw new Error(`SQS did not extend a message: ${again.code}`)
   }
 
-  #deadline({ visibleFrom }: HeldMessage): number {
-    return visibleFrom - Math.min(LARGEST_MARGIN_MS, this.#timeoutMs / 10)
-  }
-
-  #giveUp(): void {
-    const now = monotonicMs()
-    let next = Number.POSITIVE_INFINITY
-    for (const held of [...this.#held]) {
-      if (!this.#held.has(held)) continue // Handed back, since one before it in its group was given up.
-      const deadline = this.#deadline(held)
-      if (deadline <= now) this.#expire(held, 'it could not be extended in time')
-      else next = Math.min(next, deadline)
-    }
-    this.#alarm.set(next)
-  }
-
   #giveUpHung(): void {
     const now = monotonicMs()
     let next = Number.POSITIVE_INFINITY
-    for (const held of [...this.#held]) {
-      if (held.startedAt === undefined || !this.#held.has(held)) continue
+    for (const held of [...this.#running]) {
+      if (held.startedAt === undefined || !this.#keeper.isKept(held)) continue
       const overdueAt = held.startedAt + this.#handlerMs
       if (overdueAt <= now) this.#expire(held, 'its handler takes too long')
       else next = Math.min(next, overdueAt)
@@ -190,7 +164,7 @@ export class Visibility {
   }
 
   #expire(held: HeldMessage, why: string): void {
-    this.#held.delete(held)
+    this.release(held)
     held.expire(new Error(`Message ${held.id} may be somebody else's by now: ${why}. Drop the work.`))
     this.#events.expired(held, why)
   }

@@ -6,6 +6,7 @@ import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
+import { type KeptLease, LeaseKeeper } from '../runtime/lease-keeper.ts'
 import { type FailOptions, isFinal, retryOf } from './failure.ts'
 import type { ClaimOutcome, RowClaim, TransitionOutcome, Values } from './outcomes.ts'
 import type { RowId } from './row-id.ts'
@@ -66,9 +67,9 @@ export async function workOnRow(
   })
   if (claimed.outcome !== 'applied') return claimed
   const { claim } = claimed
-  const keeper = new Keeper(sentAt, lifeMs, timeoutMs, () => table.renew(db, claim))
+  const lease = new RowLease(sentAt, lifeMs, timeoutMs, () => table.renew(db, claim))
   // The effect has happened or has not: nothing that may pass must make anybody forget which.
-  const insist = <T>(record: () => Promise<T>) => patiently((_, error) => !isFinal(error) && !keeper.isOver, record)
+  const insist = <T>(record: () => Promise<T>) => patiently((_, error) => !isFinal(error) && !lease.isOver, record)
   const failed = async (error: unknown, retry: FailOptions): Promise<Worked> => {
     const recorded = await insist(() => table.fail(db, claim, error, retry))
     return recorded.outcome === 'applied' ? { outcome: 'failed', error, givenUp: recorded.givenUp } : recorded
@@ -78,7 +79,7 @@ export async function workOnRow(
     const given = await insist(() => table.release(db, claim, { after: later.delayMs ?? 0 }))
     return given.outcome === 'applied' ? { outcome: 'released', ...later } : given
   }
-  const signal = stopping === undefined ? keeper.signal : AbortSignal.any([keeper.signal, stopping])
+  const signal = stopping === undefined ? lease.signal : AbortSignal.any([lease.signal, stopping])
   try {
     let set: Values<string> | null | undefined
     try {
@@ -95,7 +96,7 @@ export async function workOnRow(
       throw error
     }
   } finally {
-    keeper.stop()
+    lease.stop()
   }
 }
 
@@ -130,25 +131,31 @@ async function patiently<T>(again: (attempt: number, error: unknown) => boolean,
   }
 }
 
-/** Renews a claim three times in its life, and knows when it may be over. */
-class Keeper {
+/** The lease of one row's claim, and the time that its effect has. Its signal aborts at the end of either. */
+class RowLease implements KeptLease {
+  grantedUntil = 0
+  deadline = 0
   readonly #lifeMs: number
   readonly #renew: () => Promise<ClaimOutcome>
+  readonly #keeper: LeaseKeeper<RowLease>
   readonly #lost = new AbortController()
-  readonly #done = new AbortController()
-  /** A renewal that is never answered must not keep the holder from being told. */
-  readonly #overSoon = new Alarm(() => this.#abort(new Error('The claim could not be renewed in time.')))
   readonly #tooLong: Alarm
-  #deadline: number
+  #isDone = false
 
   /** `sentAt`: when the claim was sent. It lasts at least from then. */
   constructor(sentAt: number, lifeMs: number, timeoutMs: number, renew: () => Promise<ClaimOutcome>) {
     this.#lifeMs = lifeMs
     this.#renew = renew
-    this.#deadline = sentAt + lifeMs
+    this.#keeper = new LeaseKeeper<RowLease>(lifeMs, {
+      renew: () => this.#renewOnce(),
+      expired: () => this.#abort(new Error('The claim could not be renewed in time.')),
+      problem: () => {}, // It is retried. If that fails, too, the claim expires.
+    })
+    this.#keeper.granted(this, sentAt + lifeMs)
+    this.#keeper.keep(this)
+    this.#keeper.start()
     this.#tooLong = new Alarm(() => this.#abort(new TimedOutError('The effect', timeoutMs)))
     this.#tooLong.set(monotonicMs() + timeoutMs)
-    void this.#run()
   }
 
   get signal(): AbortSignal {
@@ -157,37 +164,26 @@ class Keeper {
 
   /** The claim may have been taken back by now. */
   get isOver(): boolean {
-    return monotonicMs() >= this.#deadline
+    return monotonicMs() >= this.grantedUntil
   }
 
   stop(): void {
-    this.#done.abort()
-    this.#overSoon.set(Number.POSITIVE_INFINITY)
+    this.#isDone = true
+    void this.#keeper.stop()
     this.#tooLong.set(Number.POSITIVE_INFINITY)
   }
 
   #abort(reason: Error): void {
-    if (this.#done.signal.aborted) return
+    if (this.#isDone) return
     this.stop()
     this.#lost.abort(reason)
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#done
-    for (let failures = 0; !signal.aborted; ) {
-      this.#overSoon.set(this.#deadline - Math.min(this.#lifeMs / 10, 1_000))
-      await sleep(failures === 0 ? this.#lifeMs / 3 : backoffMs(failures, BACKOFF), signal)
-      if (signal.aborted) return
-      const sentAt = monotonicMs()
-      const late = () => new DeadlineError('Renewing a claim', this.#lifeMs / 3)
-      try {
-        const { outcome } = await withDeadline(this.#renew(), this.#lifeMs / 3, late)
-        if (outcome !== 'applied') return this.#abort(new Error('The row was taken back.'))
-        this.#deadline = sentAt + this.#lifeMs
-        failures = 0
-      } catch {
-        failures++
-      }
-    }
+  async #renewOnce(): Promise<void> {
+    const sentAt = monotonicMs()
+    const late = () => new DeadlineError('Renewing a claim', this.#lifeMs / 3)
+    const { outcome } = await withDeadline(this.#renew(), this.#lifeMs / 3, late)
+    if (outcome === 'applied') this.#keeper.granted(this, sentAt + this.#lifeMs)
+    else this.#abort(new Error('The row was taken back.'))
   }
 }

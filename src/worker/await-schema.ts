@@ -12,24 +12,24 @@ export interface AwaitSchemaOptions {
   readonly deadlineMs: number
   /** A database that cannot be reached is waited for. False: its error is thrown. */
   readonly waits: boolean
-  /** Resolves when the worker is asked to stop. */
-  readonly stopAsked: Promise<void>
-  isStopping(): boolean
+  /** Aborts when the worker is asked to stop. */
+  readonly stopAsked: AbortSignal
   readonly events: Required<LoopEvents>
 }
 
 /** Resolves when the schema was found to be usable, or when the worker is asked to stop. Throws if it was not migrated. */
 export async function awaitSchema(connection: Connection, options: AwaitSchemaOptions): Promise<void> {
-  const { deadlineMs, waits, stopAsked, isStopping, events } = options
-  while (!isStopping()) {
+  const { deadlineMs, waits, stopAsked, events } = options
+  const stopped = new Promise<void>((resolve) => stopAsked.addEventListener('abort', () => resolve(), { once: true }))
+  while (!stopAsked.aborted) {
     try {
-      await Promise.race([stopAsked, connection.checkSchema(deadlineMs, stopAsked)])
-      return isStopping() ? undefined : events.worksAgain()
+      await Promise.race([stopped, connection.checkSchema(deadlineMs, stopped)])
+      return stopAsked.aborted ? undefined : events.worksAgain()
     } catch (error) {
       const wontHelp = error instanceof SchemaError || NOT_FOR_US.includes(String((error as { code?: unknown }).code))
       if (wontHelp || !waits) throw error
       events.problem(error)
-      await Promise.race([stopAsked, sleep(AGAIN_AFTER_MS * (0.5 + Math.random()))])
+      await sleep(AGAIN_AFTER_MS * (0.5 + Math.random()), stopAsked)
     }
   }
 }

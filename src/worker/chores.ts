@@ -9,8 +9,8 @@ import { monotonicMs, withDeadline } from '../core/timer.ts'
 import type { Chore } from '../db/chore.ts'
 import type { Lane } from '../db/lane.ts'
 import { addDuties, takeDuties } from '../runtime/duty.ts'
-import type { Events } from './events.ts'
 import { Loop } from '../runtime/loop.ts'
+import type { Events } from './events.ts'
 
 const SOONEST_MS = 50
 const ENDS_WITHIN_MS = 3_000

@@ -1,7 +1,7 @@
-import { EventHub, type CommonEvents } from '../runtime/event-hub.ts'
 import type { Log, LogEntry } from '../core/log.ts'
 import type { JobId } from '../queue/job.ts'
 import type { BuryReason } from '../queue/outcome.ts'
+import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
 
 /** Which job, and which of its claims. Never its input. */
@@ -56,7 +56,7 @@ export class Events extends EventHub<WorkerEvents> {
   about(doing: string): Required<LoopEvents> {
     return {
       problem: (error) => this.problem(doing, error),
-      worksAgain: () => this.troubles.over(doing, `${doing} works`),
+      worksAgain: () => this.problems.over(doing, `${doing} works`),
     }
   }
 }

@@ -18,10 +18,10 @@ import { maybeSent } from '../db/session.ts'
 import { claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
 import type { ClaimedJob, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
+import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
 import type { Leases } from './leases.ts'
-import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { Room, Slots } from './slots.ts'
 import type { Turns } from './turns.ts'
 
@@ -238,7 +238,7 @@ export class Fetcher {
     const request = { claimId, worker, kinds: room.kinds, limit, leaseMs, share: once ? limit : asked.share }
     const claimed = await turns.claim(request, asked.walk).catch((error) => {
       this.#marks.failed(asked, monotonicMs() - sentAt)
-      if (maybeSent(error)) leases.lostReply(claimId)
+      if (maybeSent(error)) leases.replyLost(claimId)
       throw error
     })
     const { jobs } = claimed
@@ -266,7 +266,7 @@ export class Fetcher {
     const sentAt = monotonicMs()
     const limit = alone ? Math.min(concurrency, SUSPECTS_AT_ONCE, slots.smallestConcurrency) : 1
     const jobs = await claimSuspects(lane, { claimId, worker, kinds, limit, leaseMs }, queues).catch((error) => {
-      if (maybeSent(error)) leases.lostReply(claimId)
+      if (maybeSent(error)) leases.replyLost(claimId)
       throw error
     })
     this.#claimed += jobs.length

@@ -9,7 +9,6 @@ import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
 import { countSuspects } from '../queue/claim.ts'
 import { readRetention } from '../queue/configuration.ts'
-import { type Duty, takeDuties, takeSooner } from '../runtime/duty.ts'
 import {
   dropPartitions,
   expire,
@@ -24,9 +23,10 @@ import {
 } from '../queue/housekeeping.ts'
 import type { JobId } from '../queue/job.ts'
 import { pruneActions, pruneWorkers } from '../queue/registry.ts'
+import { type Duty, takeDuties, takeSooner } from '../runtime/duty.ts'
+import { Loop } from '../runtime/loop.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
-import { Loop } from '../runtime/loop.ts'
 import { Obituaries } from './obituaries.ts'
 
 const DAY_MS = 86_400_000
@@ -236,7 +236,7 @@ export class Housekeeper {
       return swept.claims > 0
     })
     if (jobs === 0) return
-    events.tell('recovered', { jobs, deadLetters })
+    events.emit('recovered', { jobs, deadLetters })
     events.log({
       level: 'warn',
       message: `reclaimed ${jobs} jobs from expired leases (${deadLetters} dead-lettered)`,

@@ -3,6 +3,7 @@ import { monotonicMs } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
 import type { Effects, Once } from '../effects/once.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../queue/job.ts'
+import type { KeptLease } from '../runtime/lease-keeper.ts'
 import type { AbortReason, JobInfo } from './events.ts'
 import type { Handler } from './handler.ts'
 
@@ -48,14 +49,10 @@ export interface Job<Input = unknown> {
 }
 
 /** A claim of ours whose jobs do not all have their outcome yet. */
-export interface HeldClaim {
+export interface HeldClaim extends KeptLease {
   readonly id: ClaimId
   /** The jobs of which no outcome is known, in no order. */
   readonly open: HeldJob[]
-  /** When the claim or its last renewal was sent. The lease lasts at least from then. */
-  renewedAt: number
-  /** Our own end of the lease, a little before the database's. */
-  deadline: number
   lost: boolean
   /** An outcome could not be recorded, so the ledger must keep the claim for the sweep to find the job. */
   leftToSweep: boolean

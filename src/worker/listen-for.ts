@@ -38,13 +38,13 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
       if (known.has(queue)) fetcher.help(queue)
     },
     onFleet: (workers) => fetcher.setFleet(workers),
-    onCancel: () => runner.leases.lookForCancel(),
+    onCancel: () => runner.lookForCancel(),
     onPause: (message) => runner.pause(pausedBy(message)),
     onHears: (hears) => {
       if (hears === heard || isStopping()) return
       heard = hears
       fetcher.setHears(hears)
-      events.tell('wakeup', { by: hears ? 'listen' : 'poll' })
+      events.emit('wakeup', { by: hears ? 'listen' : 'poll' })
       const message = hears ? 'listens for new work' : 'polls: LISTEN is unavailable'
       events.log({ level: 'info', message: `worker ${label} ${message}` })
     },

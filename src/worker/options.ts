@@ -31,11 +31,6 @@ export interface WorkerOptions {
 
 const KNOWN = ['concurrency', 'prefetch', 'lease', 'grace', 'poll', 'sweep', 'signals', 'label', 'chores'] as const
 
-export interface StopOptions {
-  /** How long handlers may go on. Default: the worker's grace. */
-  readonly grace?: Duration
-}
-
 export interface WorkerSettings {
   readonly concurrency: number
   readonly prefetch: number

@@ -15,8 +15,8 @@ import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import type { Worker } from '../queue/job.ts'
 import { type Completion, forgive, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
-import type { HeldJob } from './job.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
+import type { HeldJob } from './job.ts'
 import {
   backoffOf,
   finder,

@@ -3,7 +3,7 @@
  * start, and aborts what has to stop.
  */
 import { CancelRequestedError, StoppingError, TimedOutError } from '../core/errors.ts'
-import { monotonicMs, sleep } from '../core/timer.ts'
+import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
 import type { Paused } from '../queue/pause.ts'
@@ -12,6 +12,7 @@ import { execute, failed } from './execute.ts'
 import type { Handler } from './handler.ts'
 import { HeldJob } from './job.ts'
 import { Leases } from './leases.ts'
+import { OperatorWatch } from './operator-watch.ts'
 import { Outcomes } from './outcomes.ts'
 import type { Known, Outcome, Report } from './report.ts'
 import type { Slots } from './slots.ts'
@@ -48,6 +49,8 @@ export class Runner {
   readonly #options: RunnerOptions
   readonly #slots: Slots
   readonly #outcomes: Outcomes
+  readonly #operators: OperatorWatch
+  readonly #surplus = new Alarm(() => this.#handBackSurplus())
   readonly #limits = new Timeouts((job) => this.#timeIsOver(job))
   readonly #patience = new Timeouts((job) => this.#end(job, failed(job, timedOut(job))))
   /** What was paused since the last claim was sent, or may have been, and when this worker last heard of a pause. */
@@ -72,16 +75,20 @@ export class Runner {
     })
     this.leases = new Leases(leaseLane, worker, leaseMs, {
       lost: (job) => this.#lost(job),
-      cancel: (job) => this.#cancel(job),
-      paused: (paused) => this.pause(paused),
-      beat: () => this.#handBackSurplus(),
       ...events.about('renewing leases'),
+    })
+    this.#operators = new OperatorWatch(leaseLane, {
+      jobs: () => this.leases.jobs(),
+      cancel: (job) => this.#cancel(job),
+      pause: (paused) => this.pause(paused),
+      ...events.about('looking for cancellations'),
     })
   }
 
   start(): void {
     this.#outcomes.start()
     this.leases.start()
+    this.#operators.start()
   }
 
   /** `sentAt`: when the claim was sent, or earlier. */
@@ -91,6 +98,8 @@ export class Runner {
       this.#slots.add(job)
       return job
     })
+    this.#operators.begin()
+    this.#surplus.setEarlier(monotonicMs() + WAITS_AT_MOST_MS)
     if (this.#closed) this.close()
     this.#releasePausedSince(sentAt)
     this.#startNextTurn()
@@ -140,10 +149,16 @@ export class Runner {
       giveUp.addEventListener('abort', resolve, { once: true })
     })
     await Promise.race([this.#outcomes.drained(), aborted])
-    await this.#outcomes.stop()
+    await Promise.all([this.#outcomes.stop(), this.#operators.stop()])
+    this.#surplus.set(Number.POSITIVE_INFINITY)
     await this.leases.stop().catch((error) => this.#options.events.problem('closing claims', error))
     this.#limits.stop()
     this.#patience.stop()
+  }
+
+  /** An operator wants a job cancelled; the database knows whether it is one of ours. */
+  lookForCancel(): void {
+    this.#operators.lookNow()
   }
 
   /** Whether what is claimed now could be started soon. */
@@ -182,7 +197,7 @@ export class Runner {
 
   #start(job: HeldJob): void {
     const { events, handlerLane, worker } = this.#options
-    if (events.hears('started')) events.tell('started', job.info)
+    if (events.hasListeners('started')) events.emit('started', job.info)
     this.#limits.watch(job, job.handler.kind.timeoutMs)
     void execute(job, handlerLane, worker).then((outcome) => this.#end(job, outcome))
   }
@@ -234,6 +249,7 @@ export class Runner {
 
   #handBackSurplus(): void {
     for (const job of this.#slots.waitingLongerThan(WAITS_AT_MOST_MS)) this.#handBack(job)
+    if (this.#slots.waiting > 0) this.#surplus.setEarlier(monotonicMs() + WAITS_AT_MOST_MS / 4)
   }
 
   #lost(job: HeldJob): void {
@@ -253,7 +269,7 @@ export class Runner {
   }
 
   #abort(job: HeldJob, reason: AbortReason, error: Error): void {
-    if (job.abort(reason, error)) this.#options.events.tell('aborted', { ...job.info, reason })
+    if (job.abort(reason, error)) this.#options.events.emit('aborted', { ...job.info, reason })
   }
 
   #in(state: HeldJob['state']): HeldJob[] {

@@ -26,11 +26,11 @@ export function tellOutcome(events: Events, tally: Tally, report: Report, known:
   switch (known) {
     case 'completed':
       tally.completed++
-      if (events.hears('completed')) events.tell('completed', job.info)
+      if (events.hasListeners('completed')) events.emit('completed', job.info)
       break
     case 'cancelled':
       tally.cancelled++
-      events.tell('cancelled', job.info)
+      events.emit('cancelled', job.info)
       break
     case 'pending':
       tellReturned(events, tally, job, outcome)
@@ -44,14 +44,14 @@ export function tellOutcome(events: Events, tally: Tally, report: Report, known:
     }
     case 'unrecordable': {
       const message = `no outcome of job ${jobId} (${kind}) can be stored; it is left until its lease ends`
-      events.tell('problem', { doing: 'recording outcomes', error: new Error(message) })
+      events.emit('problem', { doing: 'recording outcomes', error: new Error(message) })
       events.log({ level: 'error', message, jobId, kind })
       break
     }
     default: {
       const tried = outcome.verb
       if (known === 'refused') tally.refused++
-      events.tell(known, { ...job.info, tried })
+      events.emit(known, { ...job.info, tried })
       const became = known === 'refused' ? 'was refused' : 'left no trace'
       const message = `${tried} of job ${jobId} (${kind}), generation ${generation}, ${became}`
       events.log({ level: 'warn', message, jobId, kind })
@@ -62,7 +62,7 @@ export function tellOutcome(events: Events, tally: Tally, report: Report, known:
 /** Whoever buried the job. */
 export function tellDeadLetter(events: Events, letter: WorkerEvents['dead_letter'][0]): void {
   const { jobId, kind, reason, error } = letter
-  events.tell('dead_letter', letter)
+  events.emit('dead_letter', letter)
   const message = `job ${jobId} (${kind}) is a dead letter: ${reason}; see its last_error`
   events.log({ level: 'error', message, error, jobId, kind })
 }
@@ -77,14 +77,14 @@ function tellReturned(events: Events, tally: Tally, job: HeldJob, outcome: Outco
     tally.retrying++
     const { error, delayMs } = outcome
     const { jobId, kind, attempt, maxAttempts } = job.claimed
-    events.tell('retrying', { ...job.info, error, delayMs })
+    events.emit('retrying', { ...job.info, error, delayMs })
     const message = `job ${jobId} (${kind}) failed, attempt ${attempt} of ${maxAttempts}; again in ${Math.round(delayMs)} ms`
     events.log({ level: 'warn', message, error, jobId, kind })
   } else if (outcome.verb === 'snooze') {
     tally.snoozed++
-    events.tell('snoozed', { ...job.info, delayMs: outcome.delayMs })
+    events.emit('snoozed', { ...job.info, delayMs: outcome.delayMs })
   } else {
     tally.released++
-    events.tell('released', job.info)
+    events.emit('released', job.info)
   }
 }

@@ -9,15 +9,14 @@
  * part is a loop that reports what goes wrong and tries again, so nothing the database does ends the process.
  */
 import { randomUUID } from 'node:crypto'
-import { durationMs } from '../core/duration.ts'
 import type { Kind } from '../core/kind.ts'
-import { checkOptions } from '../core/options.ts'
-import { stopOnSignals } from '../runtime/signals.ts'
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
+import { Lifecycle, type StopOptions } from '../runtime/lifecycle.ts'
+import { Loop } from '../runtime/loop.ts'
 import { awaitSchema } from './await-schema.ts'
 import { Chores } from './chores.ts'
 import { compareConfiguration } from './compare-configuration.ts'
@@ -27,8 +26,7 @@ import { type Handler, handlersByKind } from './handler.ts'
 import { Housekeeper } from './housekeeper.ts'
 import { listenFor } from './listen-for.ts'
 import type { Listener } from './listener.ts'
-import { Loop } from '../runtime/loop.ts'
-import { type StopOptions, type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
+import { type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
 import { Registration } from './registration.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
@@ -36,11 +34,9 @@ import type { Tally } from './tell-outcome.ts'
 import { Turns } from './turns.ts'
 
 const STATEMENT_DEADLINE_MS = 10_000
-/** After their signal was aborted, handlers have this long to end by themselves. */
-const STOPPED_FOR_MS = 1_000
-/** What is left to record when no handler runs any more has this long; then a database that does not answer is left. */
+/** When no handler runs any more, what is left to record has this long. Then the database does not answer, and it exits. */
 const LAST_WORDS_MS = 10_000
-/** That it has stopped is worth less: nothing waits for it. */
+/** The registry's note that it has stopped is worth less: nothing waits for it. */
 const GOODBYE_MS = 2_000
 
 /** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
@@ -66,13 +62,8 @@ export class Worker {
   readonly #housekeeper: Housekeeper
   readonly #chores: Chores
   readonly #listener: Listener | undefined
-  readonly #hurry = new AbortController()
+  readonly #lifecycle: Lifecycle
   #lookedForSuspects = false
-  #running: Promise<void> | undefined
-  #stopped: Promise<void> | undefined
-  #isStopping = false
-  #end: () => void = () => {}
-  #onStop: () => void = () => {}
 
   constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
     this.#connection = connection
@@ -103,6 +94,17 @@ export class Worker {
     this.#housekeeper = this.#makeHousekeeper(this.#claims)
     this.#chores = new Chores(this.#lane(STATEMENT_DEADLINE_MS), connection.pool, this.#events, this.#settings.chores)
     if (until === 'stopped') this.#listener = this.#makeListener()
+    const { signals, graceMs } = this.#settings
+    this.#lifecycle = new Lifecycle({
+      signals,
+      graceMs,
+      start: () => this.#start(),
+      close: (ms) => this.#close(ms),
+      untilIdle: (ms, hurry) => this.#runner.untilNoneRuns(ms, hurry),
+      abortHandlers: () => this.#runner.abortAll(),
+      finish: (closed) => this.#finish(closed),
+      end: () => this.#end(),
+    })
   }
 
   /** What was recorded so far. */
@@ -125,62 +127,27 @@ export class Worker {
    * server says when it does not let us in. A worker runs once.
    */
   run(): Promise<void> {
-    this.#running ??= this.#work()
-    return this.#running
+    return this.#lifecycle.run()
   }
 
   /**
    * Claims no more, lets handlers end within the grace period, releases the rest without spending an attempt, and leaves no
    * lease behind. Called again with a grace of 0 it waits for handlers no longer.
    */
-  async stop(options: StopOptions = {}): Promise<void> {
-    checkOptions('stop', options, ['grace'])
-    const graceMs = options.grace === undefined ? this.#settings.graceMs : durationMs('stop.grace', options.grace)
-    if (graceMs === 0) this.#hurry.abort()
-    if (!this.#isStopping) {
-      this.#isStopping = true
-      this.#onStop()
-      this.#stopped = this.#stop(graceMs)
-    }
-    await this.#stopped
-    await this.#running?.catch(() => {})
+  stop(options: StopOptions = {}): Promise<void> {
+    return this.#lifecycle.stop(options)
   }
 
-  async #work(): Promise<void> {
-    if (this.#isStopping) return
-    const ended = new Promise<void>((resolve) => {
-      this.#end = resolve
-    })
-    const unhook = stopOnSignals(this.#settings.signals, {
-      isStopping: () => this.#isStopping,
-      stop: (options) => this.stop(options),
-    })
-    try {
-      await this.#awaitSchema()
-      if (!this.#isStopping) await this.#start()
-      await ended
-    } finally {
-      unhook()
-      await Promise.all(this.#sessions.map((session) => session.close()))
-      this.#events.tell('stopped')
-    }
-  }
-
-  /** A database that cannot be reached yet is waited for, unless a caller waits for us. */
-  async #awaitSchema(): Promise<void> {
-    const stopAsked = new Promise<void>((resolve) => {
-      this.#onStop = resolve
-    })
+  async #start(): Promise<void> {
+    const { stopAsked } = this.#lifecycle
+    // A database that cannot be reached yet is waited for, unless a caller waits for us.
     await awaitSchema(this.#connection, {
       deadlineMs: STATEMENT_DEADLINE_MS,
       waits: this.#until === 'stopped',
       stopAsked,
-      isStopping: () => this.#isStopping,
       events: this.#events.about('connecting'),
     })
-  }
-
-  async #start(): Promise<void> {
+    if (stopAsked.aborted) return
     this.#runner.start()
     await compareConfiguration(this.#claims, this.#kinds, this.#connection.retention, (entry) =>
       this.#events.log(entry),
@@ -194,20 +161,20 @@ export class Worker {
     this.#listener?.start()
   }
 
-  /** Answers when it is to be done again. */
+  /** Returns when to register again. */
   #register(): Promise<number> {
     return this.#registration.renew(this.#kinds)
   }
 
-  async #stop(graceMs: number): Promise<void> {
+  #close(graceMs: number): Promise<unknown> {
     const who = `worker ${this.identity.label} is `
     this.#events.stopping(this.#slots.running, graceMs, this.#settings.signals.length > 0, who)
     this.#runner.close()
     const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener, this.#registering]
-    const nothingNew = Promise.all(parts.map((part) => part?.stop()))
-    await this.#runner.untilNoneRuns(graceMs, this.#hurry.signal)
-    this.#runner.abortAll()
-    await this.#runner.untilNoneRuns(STOPPED_FOR_MS, this.#hurry.signal)
+    return Promise.all(parts.map((part) => part?.stop()))
+  }
+
+  async #finish(closed: Promise<unknown>): Promise<void> {
     const giveUp = new AbortController()
     giveUp.signal.addEventListener('abort', () => {
       for (const session of this.#sessions) session.abandon()
@@ -215,13 +182,17 @@ export class Worker {
     const lastWords = new Alarm(() => giveUp.abort())
     lastWords.set(monotonicMs() + LAST_WORDS_MS)
     this.#runner.releaseAll()
-    await nothingNew
+    await closed
     await this.#runner.stop(giveUp.signal)
     // If this fails, the registry shows when the worker was last seen.
     lastWords.setEarlier(monotonicMs() + GOODBYE_MS)
     await this.#registration.stopped().catch(() => {})
     lastWords.set(Number.POSITIVE_INFINITY)
-    this.#end()
+  }
+
+  async #end(): Promise<void> {
+    await Promise.all(this.#sessions.map((session) => session.close()))
+    this.#events.emit('stopped')
   }
 
   #nothingLeft(): void {
@@ -279,7 +250,7 @@ export class Worker {
       fetcher: this.#fetcher,
       runner: this.#runner,
       events: this.#events,
-      isStopping: () => this.#isStopping,
+      isStopping: () => this.#lifecycle.isStopping,
     })
   }
 

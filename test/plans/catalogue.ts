@@ -5,7 +5,6 @@ import * as leaseSql from '../../src/effects/lease.sql.ts'
 import * as messageSql from '../../src/effects/message.sql.ts'
 import * as claimSql from '../../src/queue/claim.sql.ts'
 import * as configurationSql from '../../src/queue/configuration.sql.ts'
-import * as dutySql from '../../src/runtime/duty.sql.ts'
 import * as enqueueSql from '../../src/queue/enqueue.sql.ts'
 import * as housekeepingSql from '../../src/queue/housekeeping.sql.ts'
 import * as operatorSql from '../../src/queue/operator.sql.ts'
@@ -13,6 +12,7 @@ import * as outcomeSql from '../../src/queue/outcome.sql.ts'
 import * as pauseSql from '../../src/queue/pause.sql.ts'
 import * as registrySql from '../../src/queue/registry.sql.ts'
 import * as wakeSql from '../../src/queue/wake.sql.ts'
+import * as dutySql from '../../src/runtime/duty.sql.ts'
 
 export const BATCH = 500
 const WORKER = "'6e4b6e1c-9d1c-4c8c-8f0e-0d7f4f3f0a11'"

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { Batcher } from '../../src/runtime/batcher.ts'
 import { BatchDelay } from '../../src/runtime/batch-delay.ts'
+import { Batcher } from '../../src/runtime/batcher.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 
 test('what is not worth waiting with starts at the end of the turn, once', async () => {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LogEntry } from '../../src/core/log.ts'
-import { stoppingWords, ProblemLog } from '../../src/runtime/problem-log.ts'
+import { EventHub } from '../../src/runtime/event-hub.ts'
+import { ProblemLog } from '../../src/runtime/problem-log.ts'
 
 /** A clock by hand, and what was logged since it was last asked for. */
-function troubles() {
+function problems() {
   let now = 1_000
   const logged: LogEntry[] = []
   return {
@@ -19,10 +20,10 @@ function troubles() {
   }
 }
 
-test('trouble is logged when its text changes, and otherwise every half a minute', () => {
-  const { of, pass, said } = troubles()
+test('a problem is logged when its text changes, and otherwise every half a minute', () => {
+  const { of, pass, said } = problems()
   const has = (message: string, doing = 'receiving') =>
-    of.withRequest(doing, `trouble while ${doing}`, new Error(message))
+    of.requestFailed(doing, `trouble while ${doing}`, new Error(message))
   has('refused')
   has('refused')
   assert.deepEqual(said(), ['warn trouble while receiving; trying again: refused'])
@@ -40,9 +41,9 @@ test('trouble is logged when its text changes, and otherwise every half a minute
   assert.equal(said().length, 1)
 })
 
-test('that it is over is logged once, with how long it was, and only if it was told of', () => {
-  const { of, pass, said } = troubles()
-  const has = () => of.withRequest('asking', 'trouble', new Error('gone'))
+test('the end of a problem is logged once, with its duration, if the problem was', () => {
+  const { of, pass, said } = problems()
+  const has = () => of.requestFailed('asking', 'trouble', new Error('gone'))
   const fine = () => of.over('asking', 'the database answers')
   fine()
   assert.deepEqual(said(), [])
@@ -69,9 +70,9 @@ test('that it is over is logged once, with how long it was, and only if it was t
   assert.deepEqual(said(), ['warn the database answers again after 1 s'])
 })
 
-test('a chore that fails is named, its author is not quoted, and rows that nobody tries any more are a warning', () => {
-  const { of, pass, said } = troubles()
-  of.withChore('recovery of doc', new Error('jane@example.com'))
+test('a chore that fails is logged by name, without its message, and so are rows that exhausted their attempts', () => {
+  const { of, pass, said } = problems()
+  of.choreFailed('recovery of doc', new Error('jane@example.com'))
   pass(61_000)
   of.choreDid('recovery of doc', { takenBack: 3, givenUp: 0 })
   of.choreDid('recovery of doc', { takenBack: 0, givenUp: 2 })
@@ -80,15 +81,19 @@ test('a chore that fails is named, its author is not quoted, and rows that nobod
   assert.deepEqual(said(), [
     'warn trouble with the chore "recovery of doc"',
     'warn the chore "recovery of doc" works again after 61 s',
-    'warn the chore "recovery of doc" gave up on 2 rows, which nobody tries any more',
-    'warn the chore "sweeping" gave up on a row, which nobody tries any more',
+    'warn the chore "recovery of doc" found 2 rows that have exhausted their attempts',
+    'warn the chore "sweeping" found 1 row that has exhausted its attempts',
   ])
 })
 
-test('how long stopping may take is said in a sentence', () => {
-  assert.equal(
-    stoppingWords(2, 25_000, true),
+test('a stop logs how long handlers have to end', () => {
+  const logged: string[] = []
+  const hub = new EventHub(({ message }) => logged.push(message), 'trouble:')
+  hub.stopping(2, 25_000, true)
+  hub.stopping(1, 1_500, false, 'worker a is ')
+  hub.stopping(0, 1_500, false)
+  assert.deepEqual(logged, [
     'stopping: 2 handlers have up to 25 s to end; a second signal aborts them now',
-  )
-  assert.equal(stoppingWords(1, 1_500, false), 'stopping: 1 handler has up to 1.5 s to end')
+    'worker a is stopping: 1 handler has up to 1.5 s to end',
+  ])
 })

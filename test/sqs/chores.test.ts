@@ -75,5 +75,5 @@ test('rows that recovery gives up on are a warning: nobody tries them any more',
     pool: db.pool,
   })
   assert.equal((await next(busy, 'chore')).did.givenUp, 1)
-  assert.match(scene.log[0]!.message, /the chore "recovery of summary" gave up on a row, which nobody tries any more$/)
+  assert.match(scene.log[0]!.message, /the chore "recovery of summary" found 1 row that has exhausted its attempts$/)
 })

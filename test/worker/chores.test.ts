@@ -135,7 +135,7 @@ test('a chore that gives up on rows is a warning, and one that fails is named, b
     [
       'trouble with the chore "recovery of doc"',
       'the chore "recovery of doc" works again after a while',
-      'the chore "recovery of doc" gave up on 2 rows, which nobody tries any more',
+      'the chore "recovery of doc" found 2 rows that have exhausted their attempts',
     ],
   )
 })

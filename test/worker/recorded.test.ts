@@ -34,7 +34,7 @@ async function held(of: Kind, count = 1): Promise<HeldJob[]> {
   const leased = {
     id: claimId,
     open: [],
-    renewedAt: 0,
+    grantedUntil: 0,
     deadline: Number.POSITIVE_INFINITY,
     lost: false,
     leftToSweep: false,
