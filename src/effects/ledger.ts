@@ -5,10 +5,10 @@ import { checkOptions } from '../core/options.ts'
 import { encodeSafely } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane, Row } from '../db/lane.ts'
+import { checkId } from '../db/parameters.ts'
 import type { JobId, Lease } from '../queue/job.ts'
 import { type ByOption, checkBy } from '../queue/operator.ts'
 import { refuseWithoutTransaction } from '../queue/outcome.ts'
-import { checkId } from '../queue/parameters.ts'
 import {
   BEGIN,
   DONE,

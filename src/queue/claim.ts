@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { checkInteger } from '../core/check.ts'
 import type { Lane, Row } from '../db/lane.ts'
+import { checkId, checkLease, idArray, numericArray } from '../db/parameters.ts'
 import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
 import { everySpot, type Look, type Spot, type Walk } from './marks.ts'
-import { checkId, checkLease, idArray, numericArray } from './parameters.ts'
 import { isEarlier, type StoredTime } from './stored-time.ts'
 
 /** A claim is swept in one statement, which must stay short. */

@@ -5,8 +5,8 @@ import type { Kind } from '../core/kind.ts'
 import type { Queue } from '../core/queue.ts'
 import { RETAINED, type RetentionMs } from '../core/retention.ts'
 import type { Lane } from '../db/lane.ts'
+import { numericArray } from '../db/parameters.ts'
 import { FIND_STRANDED, READ_KINDS, READ_SETTINGS, STORE_CONFIGURATION } from './configuration.sql.ts'
-import { numericArray } from './parameters.ts'
 
 export type Declaration = Kind | Queue
 

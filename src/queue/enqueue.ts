@@ -3,9 +3,9 @@ import { checkDate, checkInteger, checkMilliseconds, checkText } from '../core/c
 import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
+import { numericArray } from '../db/parameters.ts'
 import { ENQUEUE, ENQUEUE_ALIKE, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
 import type { JobId } from './job.ts'
-import { numericArray } from './parameters.ts'
 
 export const MAX_BATCH = 10_000
 /** It is read whole, and a server's memory is not ours. Larger ones are read one by one. */

@@ -3,6 +3,7 @@ import { checkInteger, checkMilliseconds } from '../core/check.ts'
 import { SchemaError } from '../core/errors.ts'
 import type { ErrorDescription } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
+import { checkLease, idArray } from '../db/parameters.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import {
   BURIED,
@@ -22,7 +23,6 @@ import {
   SWEEP,
 } from './housekeeping.sql.ts'
 import type { ClaimId, JobId, Lease } from './job.ts'
-import { checkLease, idArray } from './parameters.ts'
 
 // A statement that takes longer than somebody's timeout would be tried again for ever.
 const JOBS_PER_SWEEP = 20_000

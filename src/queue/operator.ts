@@ -1,9 +1,9 @@
 import { checkInteger, checkText } from '../core/check.ts'
 import type { Lane } from '../db/lane.ts'
+import { idArray } from '../db/parameters.ts'
 import type { JobId } from './job.ts'
 import { CANCEL, FIND_DEAD_LETTERS, REDRIVE } from './operator.sql.ts'
 import { REASON_CHARS } from './outcome.ts'
-import { idArray } from './parameters.ts'
 
 /** Who does it, for the record in leasehold.operator_actions. */
 export interface ByOption {

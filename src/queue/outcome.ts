@@ -3,6 +3,7 @@ import { InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { describeError, type ErrorDescription, encodeSafely, safeText } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
+import { checkId, idArray, numericArray } from '../db/parameters.ts'
 import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
 import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
 import type { Walk } from './marks.ts'
@@ -19,7 +20,6 @@ import {
   SETTLE,
   TURN,
 } from './outcome.sql.ts'
-import { checkId, idArray, numericArray } from './parameters.ts'
 
 /** Of the reason of a cancellation. */
 export const REASON_CHARS = 1_000

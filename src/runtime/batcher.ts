@@ -1,17 +1,14 @@
 /**
- * Small requests, sent in batches of ten: what comes while one is under way is the next, and full ones go side by side, as
- * does what one that hangs has kept waiting.
+ * Small requests, sent in batches: entries that arrive while one is under way form the next, and full ones go side by side, as do
+ * entries that a hanging request has kept waiting.
  *
- * What was refused, or had no answer, is sent again after a while, if it is still wanted.
- * Only when one entry may have spoilt the whole request are they sent one by one: to answer a queue that is too busy with ten
- * times as many requests would keep it busy.
+ * An entry that was refused, or had no answer, is sent again after a while, if it is still wanted. Entries are sent one by one
+ * only when one of them may have spoilt the whole request: to answer a busy server with ten times as many requests would keep it
+ * busy.
  */
-
 import { setMaxListeners } from 'node:events'
 import { backoffMs } from '../core/backoff.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
-import { maybeAboutOneEntry } from '../sqs/answer.ts'
-import { BATCH, type Refusal } from '../sqs/request.ts'
 import { BatchDelay } from './batch-delay.ts'
 
 const SIDE_BY_SIDE = 16
@@ -20,6 +17,14 @@ const BACKOFF = { firstMs: 100, maxMs: 5_000 }
 /** Most requests are answered sooner than that. */
 const PATIENCE_MS = 200
 
+/** Why one entry of a batch was refused. forGood: a retry would not help. */
+export interface Refusal {
+  readonly index: number
+  readonly code: string
+  readonly message?: string | undefined
+  readonly forGood: boolean
+}
+
 interface Entry<Item> {
   readonly item: Item
   readonly since: number
@@ -27,7 +32,11 @@ interface Entry<Item> {
 }
 
 export interface BatcherParts<Item> {
+  /** Entries in a request at most. */
+  readonly most: number
   readonly send: (items: readonly Item[]) => Promise<readonly Refusal[]>
+  /** Whether a request was refused for something that may be wrong with one entry only. */
+  readonly isAboutOneEntry: (error: unknown) => boolean
   /** Asked each time before an item is sent. */
   readonly isWanted: (item: Item) => boolean
   /** Whether others may be added any moment. */
@@ -48,7 +57,7 @@ export class Batcher<Item> {
     this.#parts = parts
     this.#gathering = new BatchDelay(
       () => this.#start(),
-      () => this.#queue.length < BATCH && parts.isMoreToCome(),
+      () => this.#queue.length < parts.most && parts.isMoreToCome(),
     )
     setMaxListeners(0, this.#hurry.signal) // One for each batch that waits to be sent again.
   }
@@ -67,9 +76,10 @@ export class Batcher<Item> {
   }
 
   #start(): void {
-    const isWorthOne = () => this.#underWay === 0 || this.#queue.length >= BATCH || this.#lateAt() <= monotonicMs()
+    const isWorthOne = () =>
+      this.#underWay === 0 || this.#queue.length >= this.#parts.most || this.#lateAt() <= monotonicMs()
     while (this.#queue.length > 0 && this.#underWay < SIDE_BY_SIDE && isWorthOne()) {
-      void this.#insist(this.#queue.splice(0, BATCH), 1)
+      void this.#insist(this.#queue.splice(0, this.#parts.most), 1)
     }
     this.#late.set(this.#underWay < SIDE_BY_SIDE ? this.#lateAt() : Number.POSITIVE_INFINITY)
   }
@@ -105,13 +115,13 @@ export class Batcher<Item> {
       const again = entries.filter(({ done }, index) => {
         const refusal = refusals.get(index)
         if (refusal === undefined || refusal.forGood) done(refusal === undefined)
-        if (refusal !== undefined) this.#parts.onProblem(new Error(`SQS refused one of a batch: ${refusal.code}`))
+        if (refusal !== undefined) this.#parts.onProblem(new Error(`one of a batch was refused: ${refusal.code}`))
         return refusal !== undefined && !refusal.forGood
       })
       return { again, oneByOne: false }
     } catch (error) {
       this.#parts.onProblem(error)
-      return { again: entries, oneByOne: entries.length > 1 && maybeAboutOneEntry(error) }
+      return { again: entries, oneByOne: entries.length > 1 && this.#parts.isAboutOneEntry(error) }
     } finally {
       this.#underWay--
       this.#gathering.nudge()

@@ -1,5 +1,5 @@
 import type { Lane } from '../db/lane.ts'
-import { numericArray } from '../queue/parameters.ts'
+import { numericArray } from '../db/parameters.ts'
 import { ADD_DUTIES, SOONER, TAKE_DUTIES } from './duty.sql.ts'
 
 export const DUTIES = ['sweep', 'suspects', 'expire', 'prune', 'partitions'] as const

@@ -11,9 +11,10 @@ import type { Message } from '@aws-sdk/client-sqs'
 import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { describeError } from '../core/storable.ts'
 import { monotonicMs } from '../core/timer.ts'
+import { OwnSchedule } from '../runtime/chore-schedules.ts'
+import { Chores } from '../runtime/chores.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
 import { Lifecycle, type StopOptions } from '../runtime/lifecycle.ts'
-import { Chores } from './chores.ts'
 import { Endings } from './endings.ts'
 import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
 import { fateOf, type ReturnReason, saysOfDatabase } from './fate.ts'
@@ -72,7 +73,7 @@ export class SqsConsumer<Body = unknown> {
       isMoreToCome: () => isMoreToCome() && this.#waiting === 0, // Others of a group wait for a delete.
       severalForMs: () => this.#receiver.severalForMs(),
     })
-    this.#chores = new Chores(this.#settings.chores, this.#settings.pool!, events)
+    this.#chores = new Chores(this.#settings.chores, new OwnSchedule(), this.#settings.pool, events)
     this.#receiver = new Receiver({
       queue: this.#queue,
       waitS,

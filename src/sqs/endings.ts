@@ -3,7 +3,7 @@ import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { Batcher } from '../runtime/batcher.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
-import { mayHaveBeenDone } from './answer.ts'
+import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
 import { sendDeadLetter } from './dead-letters.ts'
 import { ASKING, type Events, infoOf } from './events.ts'
 import type { DeadReason, Fate, ReturnReason } from './fate.ts'
@@ -11,7 +11,7 @@ import type { Groups } from './groups.ts'
 import type { HeldMessage } from './held.ts'
 import type { Settings } from './options.ts'
 import type { SqsQueue } from './queue.ts'
-import { queueName } from './request.ts'
+import { BATCH, queueName } from './request.ts'
 import { secondsFor, type Visibility } from './visibility.ts'
 
 export interface EndingsParts {
@@ -43,14 +43,16 @@ export class Endings {
   constructor(parts: EndingsParts) {
     this.#parts = parts
     const { queue, visibility, events, isMoreToCome } = parts
+    const common = { most: BATCH, isAboutOneEntry: maybeAboutOneEntry, isMoreToCome }
     this.#deletes = new Batcher({
+      ...common,
       send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
       isWanted: (held) => !held.isGone && visibility.isInTime(held),
-      isMoreToCome,
       onAnswered: () => events.fine('deleting'),
       onProblem: (error) => events.problem('deleting', error),
     })
     this.#returns = new Batcher({
+      ...common,
       send: async (batch) => {
         const sentAt = monotonicMs()
         try {
@@ -63,7 +65,6 @@ export class Endings {
       // Once it may be visible, somebody else may have it, and to ask again would take it from them.
       isWanted: ({ held, seconds, lostAt = Number.POSITIVE_INFINITY }) =>
         visibility.isInTime(held) && monotonicMs() < lostAt + seconds * 1_000,
-      isMoreToCome,
       onAnswered: () => events.fine('handing back'),
       onProblem: (error) => events.problem('handing back', error),
     })

@@ -2,6 +2,7 @@
  * Tells workers, by SQS, to process rows. The row is the truth and the message only a hint, so a message may be lost or come
  * twice, and this need not be clever: it sends what it is asked to, again when it does not know, and says what it could not.
  */
+
 import { randomUUID } from 'node:crypto'
 import { SendMessageBatchCommand } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
@@ -11,11 +12,12 @@ import { InvalidOptionError, NotSentError, type Unsent } from '../core/errors.ts
 import { checkOptions } from '../core/options.ts'
 import { describeError } from '../core/storable.ts'
 import { sleep } from '../core/timer.ts'
+import type { Refusal } from '../runtime/batcher.ts'
 import { checkRowId, type RowId } from '../transitions/row-id.ts'
 import { isTransient, maybeAboutOneEntry } from './answer.ts'
 import { checkLabel, encodeBody, groupOf } from './entry.ts'
 import { checkQueueUrl } from './queue-url.ts'
-import { BATCH, inTime, isFifo, type Refusal, refusals, type SqsClient } from './request.ts'
+import { BATCH, inTime, isFifo, refusals, type SqsClient } from './request.ts'
 
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 /** How far a request looks for groups that are not busy. */

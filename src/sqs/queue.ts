@@ -1,4 +1,5 @@
 /** One SQS queue, and the five requests that are made to it. */
+
 import { randomUUID } from 'node:crypto'
 import {
   ChangeMessageVisibilityBatchCommand,
@@ -8,7 +9,8 @@ import {
   ReceiveMessageCommand,
   SendMessageCommand,
 } from '@aws-sdk/client-sqs'
-import { inTime, isFifo, type Refusal, refusals, type SqsClient } from './request.ts'
+import type { Refusal } from '../runtime/batcher.ts'
+import { inTime, isFifo, refusals, type SqsClient } from './request.ts'
 
 /** An answer that takes longer is as good as lost. */
 export const ANSWER_MS = 10_000

@@ -2,6 +2,7 @@
 import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs'
 import { DeadlineError } from '../core/errors.ts'
 import { withDeadline } from '../core/timer.ts'
+import type { Refusal } from '../runtime/batcher.ts'
 import { isThrottling } from './answer.ts'
 
 /** As much of an SQSClient as is used. */
@@ -17,14 +18,6 @@ export function isFifo(queueUrl: string): boolean {
 /** For people. */
 export function queueName(queueUrl: string): string {
   return queueUrl.slice(queueUrl.lastIndexOf('/') + 1)
-}
-
-/** Why one entry of a batch was refused. forGood: asking again would not help. */
-export interface Refusal {
-  readonly index: number
-  readonly code: string
-  readonly message?: string | undefined
-  readonly forGood: boolean
 }
 
 interface BatchAnswer {

@@ -10,13 +10,15 @@
  * SQS hides a message for twelve hours in all. What is left of them is asked for, and when nothing can be gained any more, the
  * message stays ours for as long as it was granted.
  */
+
 import { setMaxListeners } from 'node:events'
 import { Alarm, monotonicMs } from '../core/timer.ts'
+import type { Refusal } from '../runtime/batcher.ts'
 import { LeaseKeeper } from '../runtime/lease-keeper.ts'
 import type { HeldMessage } from './held.ts'
 import { MOST_S } from './options.ts'
 import { ANSWER_MS, type SqsQueue } from './queue.ts'
-import { BATCH, type Refusal } from './request.ts'
+import { BATCH } from './request.ts'
 
 const SIDE_BY_SIDE = 16
 const CONFIRMATIONS = 2

@@ -3,7 +3,7 @@ import { checkInteger, checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { type Chore, checkChores } from '../db/chore.ts'
+import { type Chore, checkChores } from '../runtime/chore.ts'
 
 export interface WorkerOptions {
   /** Handlers that run at a time. Default: 10. */

@@ -15,10 +15,11 @@ import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
+import { SharedSchedule } from '../runtime/chore-schedules.ts'
+import { Chores } from '../runtime/chores.ts'
 import { Lifecycle, type StopOptions } from '../runtime/lifecycle.ts'
 import { Loop } from '../runtime/loop.ts'
 import { awaitSchema } from './await-schema.ts'
-import { Chores } from './chores.ts'
 import { compareConfiguration } from './compare-configuration.ts'
 import { Events, type WorkerEvents } from './events.ts'
 import { Fetcher } from './fetcher.ts'
@@ -92,7 +93,8 @@ export class Worker {
     this.#registering = new Loop(() => this.#register(), this.#events.about('registering'))
     this.#fetcher = this.#makeFetcher(this.#claims)
     this.#housekeeper = this.#makeHousekeeper(this.#claims)
-    this.#chores = new Chores(this.#lane(STATEMENT_DEADLINE_MS), connection.pool, this.#events, this.#settings.chores)
+    const schedule = new SharedSchedule(this.#lane(STATEMENT_DEADLINE_MS))
+    this.#chores = new Chores(this.#settings.chores, schedule, connection.pool, this.#events)
     if (until === 'stopped') this.#listener = this.#makeListener()
     const { signals, graceMs } = this.#settings
     this.#lifecycle = new Lifecycle({

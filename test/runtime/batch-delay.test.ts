@@ -48,6 +48,8 @@ test('small requests of several turns go together while more may come, and full 
       sent.push([...items])
       return []
     },
+    most: 10,
+    isAboutOneEntry: () => false,
     isWanted: () => true,
     isMoreToCome: () => isMoreToCome,
     onAnswered: () => {},

@@ -1,8 +1,9 @@
 // What is sent again, how often, and with whom.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Batcher } from '../../src/runtime/batcher.ts'
-import { type Refusal, refusals } from '../../src/sqs/request.ts'
+import { Batcher, type Refusal } from '../../src/runtime/batcher.ts'
+import { maybeAboutOneEntry } from '../../src/sqs/answer.ts'
+import { refusals } from '../../src/sqs/request.ts'
 import { gate } from '../sqs/scene.ts'
 import { refusal } from '../sqs/scripted.ts'
 
@@ -17,6 +18,8 @@ function sending(answer: (request: number) => readonly Refusal[] | Error) {
       if (answered instanceof Error) throw answered
       return answered
     },
+    most: 10,
+    isAboutOneEntry: maybeAboutOneEntry,
     isWanted: () => true,
     isMoreToCome: () => false,
     onAnswered: () => {},
