@@ -16,12 +16,12 @@ import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { maybeSent } from '../db/session.ts'
 import { claimSuspects, newClaimId, suspectsWait } from '../queue/claim.ts'
-import type { ClaimedJob, Worker } from '../queue/job.ts'
+import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
 import { Marks } from '../queue/marks.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
-import type { Leases } from './leases.ts'
+import type { Runner } from './runner.ts'
 import type { Room, Slots } from './slots.ts'
 import type { Turns } from './turns.ts'
 
@@ -39,17 +39,12 @@ export interface FetcherOptions {
   readonly kinds: readonly string[]
   readonly queues: readonly string[]
   readonly slots: Slots
-  readonly leases: Leases
-  /** Claim one batch and no more. */
-  readonly once: boolean
+  readonly runner: Runner
+  readonly until: Until
   /** Makes this worker known to the registry. Resolves before the first claim is sent. */
   register(): Promise<unknown>
-  /** False while jobs that are claimed could not be started soon, because outcomes are not recorded. */
-  takesMore(): boolean
-  /** Jobs were claimed. `sentAt` is when the claim was sent, or earlier. */
-  onClaimed(claimId: ReturnType<typeof newClaimId>, sentAt: number, jobs: readonly ClaimedJob[]): void
-  /** There was nothing to claim, and nothing is held. */
-  onEmpty(): void
+  /** Nothing is left to claim, suspects included, and nothing is held. Only of a worker that does not run until it is stopped. */
+  onExhausted(): void
   readonly events: LoopEvents
 }
 
@@ -62,17 +57,21 @@ interface Last {
   readonly limit: number
 }
 
-type Desk = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
+/** stopped: until it is told to stop. empty: until nothing is left to claim. once: one batch. */
+export type Until = 'stopped' | 'empty' | 'once'
+
+type ClaimMode = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
 
 export class Fetcher {
   readonly #options: FetcherOptions
   readonly #marks: Marks
   readonly #loop: Loop
   readonly #burst: Burst
-  #desk: Desk = { for: 'everyone' }
+  #mode: ClaimMode = { for: 'everyone' }
   /** Nothing is left to claim, as far as the last look could see. */
   #empty = false
   #claimed = 0
+  #hasLookedForSuspects = false
   #isRegistered = false
   #hears = false
   readonly #eagerness: Eagerness
@@ -92,6 +91,7 @@ export class Fetcher {
     options.turns.onLeaving = () => {
       if (this.#answersLater) this.#claimNow()
     }
+    options.runner.onFreed = () => this.#slotsFreed()
   }
 
   start(): void {
@@ -150,26 +150,26 @@ export class Fetcher {
   }
 
   /** A job is done with, so there may be room. */
-  slotsFreed(): void {
+  #slotsFreed(): void {
     // The claim under way will show whether there is anything for it.
     this.#freedMeanwhile = this.#isClaiming
     if (this.#isClaiming) return
-    const { slots, takesMore } = this.#options
-    const wants = () => this.#desk.for === 'everyone' && !this.#empty && slots.wantsMore() && takesMore()
+    const { slots, runner } = this.#options
+    const wants = () => this.#mode.for === 'everyone' && !this.#empty && slots.wantsMore() && runner.takesMore
     // What an empty look has left behind, a worker that is told of new work need not look for when its last job ends.
-    const isIdle = slots.held === 0 && (!this.#hears || this.#desk.for === 'suspects')
+    const isIdle = slots.held === 0 && (!this.#hears || this.#mode.for === 'suspects')
     if (isIdle || wants()) this.#loop.nudge()
   }
 
   /** It clears its desk for suspects, or works on them. */
   get isForSuspects(): boolean {
-    return this.#desk.for === 'suspects'
+    return this.#mode.for === 'suspects'
   }
 
   /** Suspects wait to be claimed. */
   suspectsWait(): void {
-    if (this.#desk.for === 'suspects') return
-    this.#desk = { for: 'suspects', since: monotonicMs(), working: false }
+    if (this.#mode.for === 'suspects') return
+    this.#mode = { for: 'suspects', since: monotonicMs(), working: false }
     this.#loop.nudge()
   }
 
@@ -179,14 +179,14 @@ export class Fetcher {
   }
 
   async #tick(): Promise<number> {
-    const { slots, once, register } = this.#options
+    const { slots, until, register } = this.#options
     if (!this.#isRegistered) await register()
     this.#isRegistered = true
-    if (once && this.#claimed > 0) {
-      if (slots.held === 0) this.#options.onEmpty()
+    if (until === 'once' && this.#claimed > 0) {
+      if (slots.held === 0) this.#nothingLeft()
       return Number.POSITIVE_INFINITY
     }
-    if (this.#desk.for === 'suspects') return this.#suspects(this.#desk)
+    if (this.#mode.for === 'suspects') return this.#suspects(this.#mode)
     this.#empty = false
     this.#isClaiming = true
     this.#freedMeanwhile = false
@@ -196,8 +196,8 @@ export class Fetcher {
   }
 
   async #claimAll(): Promise<number> {
-    const { slots } = this.#options
-    let room = this.#options.takesMore() ? slots.room() : undefined
+    const { slots, runner } = this.#options
+    let room = runner.takesMore ? slots.room() : undefined
     if (room === undefined) return Number.POSITIVE_INFINITY
     let last = await this.#claim(room)
     for (room = slots.room(room); last.more && room !== undefined; room = slots.room(room))
@@ -218,14 +218,15 @@ export class Fetcher {
     // Of a kind that was not asked for there may be more, as soon as one of its jobs has ended.
     this.#empty = last.everyKind
     if (!last.everyKind && this.#freedMeanwhile) return 0
-    if (slots.held === 0 && last.nothingElse) this.#options.onEmpty()
+    if (slots.held === 0 && last.nothingElse) this.#nothingLeft()
     const pollMs = this.#options.pollMs * (0.75 + 0.5 * Math.random())
     // A wake-up that came too soon after a look for another is not forgotten until the next poll.
     return last.nothingElse ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
   }
 
   async #claim(room: Room): Promise<Last> {
-    const { turns, worker, leaseMs, slots, leases, once, concurrency, onClaimed } = this.#options
+    const { turns, worker, leaseMs, slots, runner, until, concurrency } = this.#options
+    const once = until === 'once'
     const limit = once ? Math.min(room.limit, concurrency - this.#claimed) : room.limit
     const everyKind = room.kinds.length === this.#options.kinds.length
     const asked = this.#marks.next(limit, everyKind ? undefined : new Set(room.queues))
@@ -238,13 +239,11 @@ export class Fetcher {
     const request = { claimId, worker, kinds: room.kinds, limit, leaseMs, share: once ? limit : asked.share }
     const claimed = await turns.claim(request, asked.walk).catch((error) => {
       this.#marks.failed(asked, monotonicMs() - sentAt)
-      if (maybeSent(error)) leases.replyLost(claimId)
+      if (maybeSent(error)) runner.replyLost(claimId)
       throw error
     })
     const { jobs } = claimed
-    // First: whatever goes wrong below, the jobs are held, and are renewed or released.
-    if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
-    this.#claimed += jobs.length
+    this.#hold(claimId, sentAt, jobs)
     if (jobs.length > 0) this.#eagerness.found()
     else if (isAnswer) this.#eagerness.inVain()
     slots.noteRoundTrip(monotonicMs() - sentAt)
@@ -253,31 +252,45 @@ export class Fetcher {
     return { more: more && !(once && this.#claimed >= concurrency), nothingElse, everyKind, queues, limit }
   }
 
-  async #suspects(desk: Extract<Desk, { for: 'suspects' }>): Promise<number> {
-    const { lane, worker, leaseMs, slots, leases, concurrency, kinds, queues, onClaimed } = this.#options
+  /** First of all: whatever goes wrong afterwards, the jobs are held, and are renewed or released. */
+  #hold(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
+    if (jobs.length === 0) return
+    this.#claimed += jobs.length
+    this.#hasLookedForSuspects = this.#options.until === 'once'
+    this.#options.runner.claimed(claimId, sentAt, jobs)
+  }
+
+  async #suspects(mode: Extract<ClaimMode, { for: 'suspects' }>): Promise<number> {
+    const { lane, worker, leaseMs, slots, runner, concurrency, kinds, queues } = this.#options
     const alone = slots.held === 0
-    const patienceMs = desk.since + leaseMs - monotonicMs()
+    const patienceMs = mode.since + leaseMs - monotonicMs()
     if (!alone && patienceMs > 0) {
-      if (desk.working || (await suspectsWait(lane, queues, kinds))) return Math.min(patienceMs, STILL_WAIT_MS)
+      if (mode.working || (await suspectsWait(lane, queues, kinds))) return Math.min(patienceMs, STILL_WAIT_MS)
       return this.#backToEveryone() // Others were quicker.
     }
-    if (desk.working && patienceMs <= 0) return this.#backToEveryone()
+    if (mode.working && patienceMs <= 0) return this.#backToEveryone()
     const claimId = newClaimId()
     const sentAt = monotonicMs()
     const limit = alone ? Math.min(concurrency, SUSPECTS_AT_ONCE, slots.smallestConcurrency) : 1
     const jobs = await claimSuspects(lane, { claimId, worker, kinds, limit, leaseMs }, queues).catch((error) => {
-      if (maybeSent(error)) leases.replyLost(claimId)
+      if (maybeSent(error)) runner.replyLost(claimId)
       throw error
     })
-    this.#claimed += jobs.length
-    if (jobs.length > 0) onClaimed(claimId, sentAt, jobs)
+    this.#hold(claimId, sentAt, jobs)
     if (jobs.length === 0 || !alone) return this.#backToEveryone()
-    desk.working = true
+    mode.working = true
     return Math.max(0, patienceMs)
   }
 
+  #nothingLeft(): void {
+    if (this.#options.until === 'stopped') return
+    if (this.#hasLookedForSuspects) this.#options.onExhausted()
+    this.#hasLookedForSuspects = true
+    this.suspectsWait()
+  }
+
   #backToEveryone(): number {
-    this.#desk = { for: 'everyone' }
+    this.#mode = { for: 'everyone' }
     this.#marks.lookFromStart()
     return 0
   }

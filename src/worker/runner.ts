@@ -39,13 +39,13 @@ export interface RunnerOptions {
   readonly turns: Turns
   /** For what handlers ask of their jobs. */
   readonly handlerLane: Lane
-  /** A handler has ended, or an outcome is known. */
-  onFreed(): void
 }
 
 export class Runner {
   readonly tally = newTally()
-  readonly leases: Leases
+  /** A handler has ended, or an outcome is known. */
+  onFreed: () => void = () => {}
+  readonly #leases: Leases
   readonly #options: RunnerOptions
   readonly #slots: Slots
   readonly #outcomes: Outcomes
@@ -73,12 +73,12 @@ export class Runner {
         this.#roomAgain()
       },
     })
-    this.leases = new Leases(leaseLane, worker, leaseMs, {
+    this.#leases = new Leases(leaseLane, worker, leaseMs, {
       lost: (job) => this.#lost(job),
       ...events.about('renewing leases'),
     })
     this.#operators = new OperatorWatch(leaseLane, {
-      jobs: () => this.leases.jobs(),
+      jobs: () => this.#leases.jobs(),
       cancel: (job) => this.#cancel(job),
       pause: (paused) => this.pause(paused),
       ...events.about('looking for cancellations'),
@@ -87,13 +87,13 @@ export class Runner {
 
   start(): void {
     this.#outcomes.start()
-    this.leases.start()
+    this.#leases.start()
     this.#operators.start()
   }
 
   /** `sentAt`: when the claim was sent, or earlier. */
   claimed(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
-    this.leases.hold(claimId, sentAt, jobs, (claimed, claim) => {
+    this.#leases.hold(claimId, sentAt, jobs, (claimed, claim) => {
       const job = new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim)
       this.#slots.add(job)
       return job
@@ -151,9 +151,14 @@ export class Runner {
     await Promise.race([this.#outcomes.drained(), aborted])
     await Promise.all([this.#outcomes.stop(), this.#operators.stop()])
     this.#surplus.set(Number.POSITIVE_INFINITY)
-    await this.leases.stop().catch((error) => this.#options.events.problem('closing claims', error))
+    await this.#leases.stop().catch((error) => this.#options.events.problem('closing claims', error))
     this.#limits.stop()
     this.#patience.stop()
+  }
+
+  /** The claim's reply was lost, so none of its jobs can have started. */
+  replyLost(claimId: ClaimId): void {
+    this.#leases.replyLost(claimId)
   }
 
   /** An operator wants a job cancelled; the database knows whether it is one of ours. */
@@ -219,12 +224,12 @@ export class Runner {
 
   #roomAgain(): void {
     this.#startMore()
-    this.#options.onFreed()
+    this.onFreed()
   }
 
   #known(report: Report, known: Known): void {
     this.#slots.release(report.job)
-    this.leases.done(report.job, known !== 'unrecordable')
+    this.#leases.done(report.job, known !== 'unrecordable')
     tellOutcome(this.#options.events, this.tally, report, known)
     this.#roomAgain()
   }
@@ -273,7 +278,7 @@ export class Runner {
   }
 
   #in(state: HeldJob['state']): HeldJob[] {
-    return this.leases.jobs().filter((job) => job.state === state)
+    return this.#leases.jobs().filter((job) => job.state === state)
   }
 }
 

@@ -22,7 +22,7 @@ import { Loop } from '../runtime/loop.ts'
 import { awaitSchema } from './await-schema.ts'
 import { compareConfiguration } from './compare-configuration.ts'
 import { Events, type WorkerEvents } from './events.ts'
-import { Fetcher } from './fetcher.ts'
+import { Fetcher, type Until } from './fetcher.ts'
 import { type Handler, handlersByKind } from './handler.ts'
 import { Housekeeper } from './housekeeper.ts'
 import { listenFor } from './listen-for.ts'
@@ -39,9 +39,6 @@ const STATEMENT_DEADLINE_MS = 10_000
 const LAST_WORDS_MS = 10_000
 /** The registry's note that it has stopped is worth less: nothing waits for it. */
 const GOODBYE_MS = 2_000
-
-/** stopped: until told to. empty: until nothing is left to claim. once: one batch. */
-export type Until = 'stopped' | 'empty' | 'once'
 
 export class Worker {
   /** Fresh each time; its label is for people. */
@@ -64,7 +61,6 @@ export class Worker {
   readonly #chores: Chores
   readonly #listener: Listener | undefined
   readonly #lifecycle: Lifecycle
-  #lookedForSuspects = false
 
   constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
     this.#connection = connection
@@ -87,7 +83,6 @@ export class Worker {
       leaseLane: this.#lane(Math.min(STATEMENT_DEADLINE_MS, leaseMs / 3)),
       handlerLane: connection.lane,
       turns: this.#turns,
-      onFreed: () => this.#fetcher.slotsFreed(),
     })
     this.#registration = new Registration(this.#claims, this.identity)
     this.#registering = new Loop(() => this.#register(), this.#events.about('registering'))
@@ -197,13 +192,6 @@ export class Worker {
     this.#events.emit('stopped')
   }
 
-  #nothingLeft(): void {
-    if (this.#until === 'stopped') return
-    if (this.#lookedForSuspects) void this.stop()
-    this.#lookedForSuspects = true
-    this.#fetcher.suspectsWait()
-  }
-
   #makeFetcher(lane: Lane): Fetcher {
     const { concurrency, leaseMs, pollMs } = this.#settings
     return new Fetcher({
@@ -215,15 +203,10 @@ export class Worker {
       concurrency,
       ...this.#names(),
       slots: this.#slots,
-      leases: this.#runner.leases,
-      once: this.#until === 'once',
+      runner: this.#runner,
+      until: this.#until,
       register: () => this.#register(),
-      takesMore: () => this.#runner.takesMore,
-      onClaimed: (claimId, sentAt, jobs) => {
-        this.#lookedForSuspects = this.#until === 'once'
-        this.#runner.claimed(claimId, sentAt, jobs)
-      },
-      onEmpty: () => this.#nothingLeft(),
+      onExhausted: () => void this.stop(),
       events: this.#events.about('claiming'),
     })
   }
