@@ -14,7 +14,8 @@ import { monotonicMs } from '../core/timer.ts'
 import { OwnSchedule } from '../runtime/chore-schedules.ts'
 import { Chores } from '../runtime/chores.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
-import { Lifecycle, type StopOptions } from '../runtime/lifecycle.ts'
+import { Lifecycle } from '../runtime/lifecycle.ts'
+import { Service } from '../runtime/service.ts'
 import { Endings } from './endings.ts'
 import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
 import { fateOf, type ReturnReason, saysOfDatabase } from './fate.ts'
@@ -29,10 +30,10 @@ import { Visibility } from './visibility.ts'
 /** When no handler runs any more, the last deletes and returns have this long. */
 const LAST_WORDS_MS = 10_000
 
-export class SqsConsumer<Body = unknown> {
+export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
   readonly #settings: Settings
   readonly #queue: SqsQueue
-  readonly #events: Events
+  protected readonly events: Events
   readonly #receiver: Receiver
   readonly #visibility: Visibility
   readonly #groups: Groups
@@ -42,17 +43,18 @@ export class SqsConsumer<Body = unknown> {
   readonly #running = new DrainableSet<HeldMessage>()
   /** Received, and their turn in their group has not come. */
   #waiting = 0
-  readonly #lifecycle: Lifecycle
+  protected readonly lifecycle: Lifecycle
   #refused: { readonly error: unknown } | undefined
 
   constructor(client: SqsClient, options: SqsConsumerOptions<Body>) {
+    super()
     if (typeof client?.send !== 'function') throw new InvalidOptionError('client', 'it must be an SQSClient')
     this.#settings = settings(options)
     const { queueUrl, isFifo, onGroupFailure, waitS, visibilityS, timeoutMs, concurrency, log, logsAll } =
       this.#settings
     const events = new Events(log, logsAll)
     const problem = (doing: string) => (error: unknown) => events.problem(doing, error)
-    this.#events = events
+    this.events = events
     this.#queue = new SqsQueue(client, queueUrl)
     this.#groups = new Groups(waitS * 1_000)
     this.#visibility = new Visibility(this.#queue, visibilityS * 1_000, timeoutMs, {
@@ -92,7 +94,7 @@ export class SqsConsumer<Body = unknown> {
       },
     })
     const { signals, graceMs } = this.#settings
-    this.#lifecycle = new Lifecycle({
+    this.lifecycle = new Lifecycle({
       signals,
       graceMs,
       start: () => this.#start(),
@@ -108,38 +110,12 @@ export class SqsConsumer<Body = unknown> {
 
   /** What has happened so far. */
   counts(): Counts {
-    return { ...this.#events.counts }
+    return { ...this.events.counts }
   }
 
   /** How many messages are held: waiting for their turn, being handled, or about to be deleted. */
   get held(): number {
     return this.#waiting + this.#running.size + this.#endings.open.size
-  }
-
-  on<Name extends keyof SqsConsumerEvents>(name: Name, listener: (...event: SqsConsumerEvents[Name]) => void): this {
-    this.#events.on(name, listener)
-    return this
-  }
-
-  off<Name extends keyof SqsConsumerEvents>(name: Name, listener: (...event: SqsConsumerEvents[Name]) => void): this {
-    this.#events.off(name, listener)
-    return this
-  }
-
-  /**
-   * Consumes until it is stopped, by a signal or by stop(). A consumer runs once. Rejects when the first thing that SQS says
-   * is that there is no such queue, or no right to it.
-   */
-  run(): Promise<void> {
-    return this.#lifecycle.run()
-  }
-
-  /**
-   * Receives no more, lets handlers end within the grace period, and returns the rest to the queue, visible at once. Called again
-   * with a grace of 0 it waits for handlers no longer.
-   */
-  stop(options: StopOptions = {}): Promise<void> {
-    return this.#lifecycle.stop(options)
   }
 
   async #start(): Promise<void> {
@@ -149,7 +125,7 @@ export class SqsConsumer<Body = unknown> {
   }
 
   #close(graceMs: number): Promise<unknown> {
-    this.#events.stopping(this.#running.size, graceMs, this.#settings.signals.length > 0)
+    this.events.stopping(this.#running.size, graceMs, this.#settings.signals.length > 0)
     const hungUp = Promise.all([this.#receiver.stop(), this.#chores.stop()])
     this.#handBack(this.#groups.takeAll(), 'stopping')
     return hungUp
@@ -164,7 +140,7 @@ export class SqsConsumer<Body = unknown> {
   }
 
   async #end(): Promise<void> {
-    this.#events.emit('stopped')
+    this.events.emit('stopped')
     if (this.#refused !== undefined) throw this.#refused.error
   }
 
@@ -172,8 +148,8 @@ export class SqsConsumer<Body = unknown> {
     const { isFifo, visibilityS } = this.#settings
     const received = messages.map((message) => new HeldMessage(message, sentAt, visibilityS * 1_000))
     for (const held of received) {
-      this.#events.note('received', held)
-      if (held.receiveCount > 1) this.#events.note('redelivered', held)
+      this.events.note('received', held)
+      if (held.receiveCount > 1) this.events.note('redelivered', held)
     }
     await this.#visibility.hold(received)
     // Also what could not be kept: it has its turn, in which nothing is done, and those behind it in its group must not go on.
@@ -181,12 +157,12 @@ export class SqsConsumer<Body = unknown> {
       if (isFifo && !this.#groups.enter(held)) this.#waiting++
       else void this.#process(held)
     }
-    if (this.#lifecycle.isStopping) this.#handBack(this.#groups.takeAll(), 'stopping')
+    if (this.lifecycle.isStopping) this.#handBack(this.#groups.takeAll(), 'stopping')
   }
 
   #expired(held: HeldMessage, why: string): void {
-    this.#events.note('expired', held)
-    this.#events.log('warn', held, `may be delivered to somebody else: ${why}`)
+    this.events.note('expired', held)
+    this.events.log('warn', held, `may be delivered to somebody else: ${why}`)
     if (this.#settings.isFifo) {
       if (this.#settings.onGroupFailure === 'stop') this.#groups.stop(held, held.grantedUntil - monotonicMs())
       this.#stopGroup(held)
@@ -202,7 +178,7 @@ export class SqsConsumer<Body = unknown> {
     const { concurrency } = this.#settings
     const isLost = this.#running.size >= concurrency && [...this.#running].every(({ isGone }) => isGone)
     if (!isLost) return
-    this.#events.problem(
+    this.events.problem(
       'handling',
       new TimedOutError(`Each of ${concurrency} handlers ignores its signal and`, this.#settings.timeoutMs),
     )
@@ -210,7 +186,7 @@ export class SqsConsumer<Body = unknown> {
 
   async #process(held: HeldMessage): Promise<void> {
     const isDeleted = await this.#handle(held).catch((error) => {
-      this.#events.problem('handling', error) // A mistake of ours must not keep others of its group waiting.
+      this.events.problem('handling', error) // A mistake of ours must not keep others of its group waiting.
       return false
     })
     this.#visibility.release(held)
@@ -231,7 +207,7 @@ export class SqsConsumer<Body = unknown> {
   async #handle(held: HeldMessage): Promise<boolean> {
     // Its time ran out before its turn; or it came in when we had already hung up.
     if (held.isGone) return false
-    if (this.#lifecycle.isStopping) return this.#endings.return(held, 'stopping', 0)
+    if (this.lifecycle.isStopping) return this.#endings.return(held, 'stopping', 0)
     this.#running.add(held)
     this.#visibility.begin(held)
     const startedAt = monotonicMs()
@@ -240,7 +216,7 @@ export class SqsConsumer<Body = unknown> {
     this.#endings.open.add(held)
     this.#running.delete(held)
     const there = saysOfDatabase(fate)
-    if (there) this.#events.fine(ASKING)
+    if (there) this.events.fine(ASKING)
     this.#receiver.databaseIs(there)
     this.#receiver.more()
     try {

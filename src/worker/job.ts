@@ -51,8 +51,8 @@ export interface Job<Input = unknown> {
 /** A claim of ours whose jobs do not all have their outcome yet. */
 export interface HeldClaim extends KeptLease {
   readonly id: ClaimId
-  /** The jobs of which no outcome is known, in no order. */
-  readonly open: HeldJob[]
+  /** How many of its jobs have no known outcome. */
+  open: number
   lost: boolean
   /** An outcome could not be recorded, so the ledger must keep the claim for the sweep to find the job. */
   leftToSweep: boolean
@@ -70,8 +70,6 @@ export class HeldJob {
   readonly heldSince = monotonicMs()
   /** Order of arrival in this worker. */
   sequence = 0
-  /** Where it is in its claim's list. */
-  openAt = 0
   aborted: AbortReason | undefined
   /** Calls of complete(tx) that may have ended the job. */
   completions = 0

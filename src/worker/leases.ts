@@ -7,15 +7,15 @@
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { renew } from '../queue/claim.ts'
-import type { ClaimedJob, ClaimId, Worker } from '../queue/job.ts'
+import type { ClaimId, Worker } from '../queue/job.ts'
 import { LeaseKeeper } from '../runtime/lease-keeper.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
 import { ClaimLedger } from './claim-ledger.ts'
-import type { HeldClaim, HeldJob } from './job.ts'
+import type { HeldClaim } from './job.ts'
 
 export interface LeaseEvents extends LoopEvents {
-  /** The lease of this job is over, or may soon be. */
-  lost(job: HeldJob): void
+  /** The lease of this claim is over, or may soon be. */
+  lost(claim: HeldClaim): void
 }
 
 export class Leases {
@@ -23,7 +23,6 @@ export class Leases {
   readonly #worker: Worker
   readonly #leaseMs: number
   readonly #events: LeaseEvents
-  readonly #claims = new Map<ClaimId, HeldClaim>()
   readonly #keeper: LeaseKeeper<HeldClaim>
   readonly #ledger: ClaimLedger
 
@@ -51,21 +50,12 @@ export class Leases {
     await this.#ledger.stop()
   }
 
-  /** `sentAt`: when the claim was sent, or earlier. */
-  hold(
-    id: ClaimId,
-    sentAt: number,
-    jobs: readonly ClaimedJob[],
-    hold: (job: ClaimedJob, claim: HeldClaim) => HeldJob,
-  ): void {
-    const claim: HeldClaim = { id, open: [], grantedUntil: 0, deadline: 0, lost: false, leftToSweep: false }
+  /** Holds a claim of so many jobs. `sentAt`: when it was sent, or earlier. */
+  hold(id: ClaimId, sentAt: number, jobs: number): HeldClaim {
+    const claim: HeldClaim = { id, open: jobs, grantedUntil: 0, deadline: 0, lost: false, leftToSweep: false }
     this.#keeper.granted(claim, sentAt + this.#leaseMs)
-    for (const claimed of jobs) {
-      const job = hold(claimed, claim)
-      job.openAt = claim.open.push(job) - 1
-    }
-    this.#claims.set(id, claim)
     this.#keeper.keep(claim)
+    return claim
   }
 
   /** The claim's reply was lost, so none of its jobs can have started. It is released as soon as the database answers. */
@@ -73,24 +63,13 @@ export class Leases {
     this.#ledger.release(id)
   }
 
-  /** Its outcome is known, or cannot be recorded. */
-  done(job: HeldJob, isRecorded: boolean): void {
-    const { claim } = job
-    const last = claim.open.pop()!
-    if (last !== job) {
-      claim.open[job.openAt] = last
-      last.openAt = job.openAt
-    }
+  /** The outcome of one of its jobs is known, or cannot be recorded. */
+  done(claim: HeldClaim, isRecorded: boolean): void {
+    claim.open--
     if (!isRecorded) claim.leftToSweep = true
-    if (claim.open.length > 0) return
-    this.#claims.delete(claim.id)
+    if (claim.open > 0) return
     this.#keeper.release(claim)
     if (!claim.lost && !claim.leftToSweep) this.#ledger.close(claim.id)
-  }
-
-  /** All whose outcome is not known. */
-  jobs(): HeldJob[] {
-    return [...this.#claims.values()].flatMap(({ open }) => open)
   }
 
   async #renew(due: readonly HeldClaim[]): Promise<void> {
@@ -105,6 +84,6 @@ export class Leases {
 
   #lose(claim: HeldClaim): void {
     claim.lost = true
-    for (const job of [...claim.open]) this.#events.lost(job)
+    this.#events.lost(claim)
   }
 }

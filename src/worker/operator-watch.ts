@@ -7,13 +7,13 @@ import { cancelRequests } from '../queue/outcome.ts'
 import { type Paused, pausedNow } from '../queue/pause.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { HeldJob } from './job.ts'
+import type { Slots } from './slots.ts'
 
 /** A worker that does not listen learns of both within five seconds. */
 const LOOK_EVERY_MS = 4_000
 
 export interface OperatorWatchParts extends LoopEvents {
-  /** Jobs whose outcome is not known. */
-  jobs(): HeldJob[]
+  readonly slots: Slots
   cancel(job: HeldJob): void
   /** Jobs of these that wait must not start. */
   pause(paused: Paused): void
@@ -48,7 +48,7 @@ export class OperatorWatch {
   }
 
   async #look(): Promise<number> {
-    const held = this.#parts.jobs().filter(({ state }) => state !== 'reporting')
+    const held = this.#parts.slots.jobs('waiting', 'running')
     if (held.length === 0) return Number.POSITIVE_INFINITY
     const wanted = new Set(
       await cancelRequests(
@@ -58,7 +58,7 @@ export class OperatorWatch {
     )
     for (const job of held) if (wanted.has(job.claimed.jobId)) this.#parts.cancel(job)
     // A pause does not touch jobs that run.
-    if (this.#parts.jobs().some(({ state }) => state === 'waiting')) this.#parts.pause(await pausedNow(this.#lane))
+    if (this.#parts.slots.waiting > 0) this.#parts.pause(await pausedNow(this.#lane))
     return LOOK_EVERY_MS
   }
 }

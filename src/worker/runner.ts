@@ -10,7 +10,7 @@ import type { Paused } from '../queue/pause.ts'
 import type { AbortReason, Events } from './events.ts'
 import { execute, failed } from './execute.ts'
 import type { Handler } from './handler.ts'
-import { HeldJob } from './job.ts'
+import { type HeldClaim, HeldJob } from './job.ts'
 import { Leases } from './leases.ts'
 import { OperatorWatch } from './operator-watch.ts'
 import { Outcomes } from './outcomes.ts'
@@ -74,11 +74,11 @@ export class Runner {
       },
     })
     this.#leases = new Leases(leaseLane, worker, leaseMs, {
-      lost: (job) => this.#lost(job),
+      lost: (claim) => this.#lost(claim),
       ...events.about('renewing leases'),
     })
     this.#operators = new OperatorWatch(leaseLane, {
-      jobs: () => this.#leases.jobs(),
+      slots: options.slots,
       cancel: (job) => this.#cancel(job),
       pause: (paused) => this.pause(paused),
       ...events.about('looking for cancellations'),
@@ -93,11 +93,10 @@ export class Runner {
 
   /** `sentAt`: when the claim was sent, or earlier. */
   claimed(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
-    this.#leases.hold(claimId, sentAt, jobs, (claimed, claim) => {
-      const job = new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim)
-      this.#slots.add(job)
-      return job
-    })
+    const claim = this.#leases.hold(claimId, sentAt, jobs.length)
+    for (const claimed of jobs) {
+      this.#slots.add(new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim))
+    }
     this.#operators.begin()
     this.#surplus.setEarlier(monotonicMs() + WAITS_AT_MOST_MS)
     if (this.#closed) this.close()
@@ -119,7 +118,7 @@ export class Runner {
   /** Starts nothing from here on: what waits goes back. */
   close(): void {
     this.#closed = true
-    for (const job of this.#in('waiting')) this.#handBack(job)
+    for (const job of this.#slots.jobs('waiting')) this.#handBack(job)
   }
 
   /** Resolves when no handler runs, after `ms`, or when the signal aborts. */
@@ -134,12 +133,12 @@ export class Runner {
   }
 
   abortAll(): void {
-    for (const job of this.#in('running')) this.#abort(job, 'stopping', new StoppingError())
+    for (const job of this.#slots.jobs('running')) this.#abort(job, 'stopping', new StoppingError())
   }
 
   /** Whatever their handlers do. */
   releaseAll(): void {
-    for (const job of this.#in('running')) this.#end(job, { verb: 'release' })
+    for (const job of this.#slots.jobs('running')) this.#end(job, { verb: 'release' })
   }
 
   /** Sends what is to be recorded, until the signal aborts. */
@@ -229,7 +228,7 @@ export class Runner {
 
   #known(report: Report, known: Known): void {
     this.#slots.release(report.job)
-    this.#leases.done(report.job, known !== 'unrecordable')
+    this.#leases.done(report.job.claim, known !== 'unrecordable')
     tellOutcome(this.#options.events, this.tally, report, known)
     this.#roomAgain()
   }
@@ -247,19 +246,23 @@ export class Runner {
   }
 
   #releasePaused({ queues, kinds }: Paused): void {
-    for (const job of this.#in('waiting')) {
+    for (const job of this.#slots.jobs('waiting')) {
       if (queues.has(job.claimed.queue) || kinds.has(job.claimed.kind)) this.#handBack(job)
     }
   }
 
   #handBackSurplus(): void {
-    for (const job of this.#slots.waitingLongerThan(WAITS_AT_MOST_MS)) this.#handBack(job)
+    const before = monotonicMs() - WAITS_AT_MOST_MS
+    for (const job of this.#slots.jobs('waiting')) if (job.heldSince < before) this.#handBack(job)
     if (this.#slots.waiting > 0) this.#surplus.setEarlier(monotonicMs() + WAITS_AT_MOST_MS / 4)
   }
 
-  #lost(job: HeldJob): void {
-    if (job.state === 'waiting') this.#handBack(job)
-    else if (job.state === 'running') this.#abort(job, 'lease_lost', job.lost())
+  #lost(claim: HeldClaim): void {
+    for (const job of this.#slots.jobs('waiting', 'running')) {
+      if (job.claim !== claim) continue
+      if (job.state === 'waiting') this.#handBack(job)
+      else this.#abort(job, 'lease_lost', job.lost())
+    }
   }
 
   #cancel(job: HeldJob): void {
@@ -275,10 +278,6 @@ export class Runner {
 
   #abort(job: HeldJob, reason: AbortReason, error: Error): void {
     if (job.abort(reason, error)) this.#options.events.emit('aborted', { ...job.info, reason })
-  }
-
-  #in(state: HeldJob['state']): HeldJob[] {
-    return this.#leases.jobs().filter((job) => job.state === state)
   }
 }
 

@@ -48,7 +48,7 @@ export class Slots {
   readonly #prefetch: number
   readonly #kinds: readonly KindSlots[]
   readonly #byName: ReadonlyMap<string, KindSlots>
-  #held = 0
+  readonly #jobs = new Set<HeldJob>()
   #running = 0
   #waiting = 0
   #sequence = 0
@@ -75,7 +75,12 @@ export class Slots {
   }
 
   get held(): number {
-    return this.#held
+    return this.#jobs.size
+  }
+
+  /** All that are held, in one of these states. */
+  jobs(...states: HeldJob['state'][]): HeldJob[] {
+    return [...this.#jobs].filter(({ state }) => states.includes(state))
   }
 
   /** No kind has a smaller limit of its own. */
@@ -104,7 +109,7 @@ export class Slots {
     const bytes = job.claimed.payload.length
     this.#meanBytes = this.#sequence === 1 ? bytes : this.#meanBytes + (bytes - this.#meanBytes) / MEAN_OF
     this.#waiting++
-    this.#held++
+    this.#jobs.add(job)
   }
 
   /** The job that has waited longest, of a kind that may start one. It is running from here on. */
@@ -138,12 +143,6 @@ export class Slots {
     this.#of(job).running--
   }
 
-  /** Jobs that were claimed ahead at a pace that did not last. */
-  waitingLongerThan(ms: number): HeldJob[] {
-    const before = monotonicMs() - ms
-    return this.#kinds.flatMap(({ waiting, head }) => waiting.slice(head).filter((job) => job.heldSince < before))
-  }
-
   /** Takes a job that waits out of the line. */
   withdraw(job: HeldJob): void {
     const slots = this.#of(job)
@@ -155,7 +154,7 @@ export class Slots {
   /** Its outcome is known, or will never be. */
   release(job: HeldJob): void {
     job.state = 'done'
-    this.#held--
+    this.#jobs.delete(job)
     this.#of(job).held--
   }
 

@@ -17,8 +17,9 @@ import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../queue/job.ts'
 import { SharedSchedule } from '../runtime/chore-schedules.ts'
 import { Chores } from '../runtime/chores.ts'
-import { Lifecycle, type StopOptions } from '../runtime/lifecycle.ts'
+import { Lifecycle } from '../runtime/lifecycle.ts'
 import { Loop } from '../runtime/loop.ts'
+import { Service } from '../runtime/service.ts'
 import { awaitSchema } from './await-schema.ts'
 import { compareConfiguration } from './compare-configuration.ts'
 import { Events, type WorkerEvents } from './events.ts'
@@ -40,14 +41,14 @@ const LAST_WORDS_MS = 10_000
 /** The registry's note that it has stopped is worth less: nothing waits for it. */
 const GOODBYE_MS = 2_000
 
-export class Worker {
+export class Worker extends Service<WorkerEvents> {
   /** Fresh each time; its label is for people. */
   readonly identity: Identity
   readonly #connection: Connection
   readonly #settings: WorkerSettings
   readonly #handlers: ReadonlyMap<string, Handler>
   readonly #until: Until
-  readonly #events: Events
+  protected readonly events: Events
   readonly #sessions: Session[] = []
   /** Claims, housekeeping, and what this worker says of itself. */
   readonly #claims: Lane
@@ -60,14 +61,15 @@ export class Worker {
   readonly #housekeeper: Housekeeper
   readonly #chores: Chores
   readonly #listener: Listener | undefined
-  readonly #lifecycle: Lifecycle
+  protected readonly lifecycle: Lifecycle
 
   constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
+    super()
     this.#connection = connection
     this.#handlers = handlersByKind(handlers)
     this.#settings = workerSettings(options, until === 'stopped')
     this.#until = until
-    this.#events = new Events(connection.log)
+    this.events = new Events(connection.log)
     const { concurrency, prefetch, leaseMs, label } = this.#settings
     this.identity = { id: randomUUID(), label }
     this.#slots = new Slots(this.#handlers, concurrency, until === 'once' ? 0 : prefetch)
@@ -77,7 +79,7 @@ export class Worker {
       worker: this.identity,
       handlers: this.#handlers,
       slots: this.#slots,
-      events: this.#events,
+      events: this.events,
       leaseMs,
       outcomeLane: this.#lane(STATEMENT_DEADLINE_MS),
       leaseLane: this.#lane(Math.min(STATEMENT_DEADLINE_MS, leaseMs / 3)),
@@ -85,14 +87,14 @@ export class Worker {
       turns: this.#turns,
     })
     this.#registration = new Registration(this.#claims, this.identity)
-    this.#registering = new Loop(() => this.#register(), this.#events.about('registering'))
+    this.#registering = new Loop(() => this.#register(), this.events.about('registering'))
     this.#fetcher = this.#makeFetcher(this.#claims)
     this.#housekeeper = this.#makeHousekeeper(this.#claims)
     const schedule = new SharedSchedule(this.#lane(STATEMENT_DEADLINE_MS))
-    this.#chores = new Chores(this.#settings.chores, schedule, connection.pool, this.#events)
+    this.#chores = new Chores(this.#settings.chores, schedule, connection.pool, this.events)
     if (until === 'stopped') this.#listener = this.#makeListener()
     const { signals, graceMs } = this.#settings
-    this.#lifecycle = new Lifecycle({
+    this.lifecycle = new Lifecycle({
       signals,
       graceMs,
       start: () => this.#start(),
@@ -109,49 +111,21 @@ export class Worker {
     return this.#runner.tally
   }
 
-  on<Name extends keyof WorkerEvents>(name: Name, listener: (...event: WorkerEvents[Name]) => void): this {
-    this.#events.on(name, listener)
-    return this
-  }
-
-  off<Name extends keyof WorkerEvents>(name: Name, listener: (...event: WorkerEvents[Name]) => void): this {
-    this.#events.off(name, listener)
-    return this
-  }
-
-  /**
-   * Works until it is stopped, by a signal or by stop(). Throws SchemaError when the database was not migrated, and what the
-   * server says when it does not let us in. A worker runs once.
-   */
-  run(): Promise<void> {
-    return this.#lifecycle.run()
-  }
-
-  /**
-   * Claims no more, lets handlers end within the grace period, releases the rest without spending an attempt, and leaves no
-   * lease behind. Called again with a grace of 0 it waits for handlers no longer.
-   */
-  stop(options: StopOptions = {}): Promise<void> {
-    return this.#lifecycle.stop(options)
-  }
-
   async #start(): Promise<void> {
-    const { stopAsked } = this.#lifecycle
+    const { stopAsked } = this.lifecycle
     // A database that cannot be reached yet is waited for, unless a caller waits for us.
     await awaitSchema(this.#connection, {
       deadlineMs: STATEMENT_DEADLINE_MS,
       waits: this.#until === 'stopped',
       stopAsked,
-      events: this.#events.about('connecting'),
+      events: this.events.about('connecting'),
     })
     if (stopAsked.aborted) return
     this.#runner.start()
-    await compareConfiguration(this.#claims, this.#kinds, this.#connection.retention, (entry) =>
-      this.#events.log(entry),
-    )
-    await this.#housekeeper.prepare().catch((error) => this.#events.problem('making partitions', error))
+    await compareConfiguration(this.#claims, this.#kinds, this.#connection.retention, (entry) => this.events.log(entry))
+    await this.#housekeeper.prepare().catch((error) => this.events.problem('making partitions', error))
     if (this.#until === 'stopped') this.#housekeeper.start()
-    else await this.#housekeeper.tick().catch((error) => this.#events.problem('housekeeping', error))
+    else await this.#housekeeper.tick().catch((error) => this.events.problem('housekeeping', error))
     if (this.#until === 'stopped') this.#chores.start()
     this.#registering.start()
     this.#fetcher.start()
@@ -165,7 +139,7 @@ export class Worker {
 
   #close(graceMs: number): Promise<unknown> {
     const who = `worker ${this.identity.label} is `
-    this.#events.stopping(this.#slots.running, graceMs, this.#settings.signals.length > 0, who)
+    this.events.stopping(this.#slots.running, graceMs, this.#settings.signals.length > 0, who)
     this.#runner.close()
     const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener, this.#registering]
     return Promise.all(parts.map((part) => part?.stop()))
@@ -189,7 +163,7 @@ export class Worker {
 
   async #end(): Promise<void> {
     await Promise.all(this.#sessions.map((session) => session.close()))
-    this.#events.emit('stopped')
+    this.events.emit('stopped')
   }
 
   #makeFetcher(lane: Lane): Fetcher {
@@ -207,7 +181,7 @@ export class Worker {
       until: this.#until,
       register: () => this.#register(),
       onExhausted: () => void this.stop(),
-      events: this.#events.about('claiming'),
+      events: this.events.about('claiming'),
     })
   }
 
@@ -215,7 +189,7 @@ export class Worker {
     const { leaseMs, sweepMs } = this.#settings
     return new Housekeeper({
       lane,
-      events: this.#events,
+      events: this.events,
       ...this.#names(),
       leaseMs,
       sweepEveryMs: sweepMs,
@@ -234,8 +208,8 @@ export class Worker {
       queues: this.#names().queues,
       fetcher: this.#fetcher,
       runner: this.#runner,
-      events: this.#events,
-      isStopping: () => this.#lifecycle.isStopping,
+      events: this.events,
+      isStopping: () => this.lifecycle.isStopping,
     })
   }
 
@@ -253,7 +227,7 @@ export class Worker {
     const session = new Session({
       connection: client,
       deadlineMs,
-      onLost: (error) => this.#events.problem('a connection was lost', error),
+      onLost: (error) => this.events.problem('a connection was lost', error),
     })
     this.#sessions.push(session)
     return new Lane(session, { schema, prepare })

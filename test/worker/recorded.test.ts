@@ -33,7 +33,7 @@ async function held(of: Kind, count = 1): Promise<HeldJob[]> {
   const request = { claimId, worker, kinds: [name], limit: count, leaseMs: LEASE_MS }
   const leased = {
     id: claimId,
-    open: [],
+    open: 1,
     grantedUntil: 0,
     deadline: Number.POSITIVE_INFINITY,
     lost: false,
