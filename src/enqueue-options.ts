@@ -6,7 +6,7 @@ import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { checkOptions } from './core/options.ts'
 import type { Queryable } from './db/lane.ts'
-import type { NewJob } from './queue/enqueue.ts'
+import type { NewJob } from './jobs/enqueue.ts'
 
 export interface EnqueueOptions {
   /** Your open transaction: the job exists exactly when it commits. Default: a transaction of its own. */

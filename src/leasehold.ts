@@ -20,14 +20,14 @@ import {
   type ManyOptions,
   toNewJob,
 } from './enqueue-options.ts'
-import { WriteGuard, type WriteGuardOptions } from './guard/guard.ts'
+import { WriteGuard, type WriteGuardOptions } from './tables/guard.ts'
 import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
-import { type Declaration, kindsOf, storeConfiguration } from './queue/configuration.ts'
-import { type Enqueued, enqueue, type NewJob } from './queue/enqueue.ts'
-import { type Maintained, maintain } from './queue/housekeeping.ts'
-import type { JobId } from './queue/job.ts'
+import { type Declaration, kindsOf, storeConfiguration } from './jobs/configuration.ts'
+import { type Enqueued, enqueue, type NewJob } from './jobs/enqueue.ts'
+import { type Maintained, maintain } from './jobs/housekeeping.ts'
+import type { JobId } from './jobs/job.ts'
 import {
   type ByOption,
   type CancelOptions,
@@ -35,14 +35,14 @@ import {
   cancel,
   findDeadLetters,
   redrive,
-} from './queue/operator.ts'
-import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './queue/pause.ts'
+} from './jobs/operator.ts'
+import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
 import { type ClaimOptions, type ManualJob, ManualWorker } from './worker/manual.ts'
 import type { WorkerOptions } from './worker/options.ts'
-import type { Tally } from './worker/tell-outcome.ts'
+import type { Tally } from './worker/outcome-events.ts'
 import { Worker } from './worker/worker.ts'
 
 const BUSY_AGAIN_MS = 20

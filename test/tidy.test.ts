@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { ERROR_CODES } from '../src/core/errors.ts'
-import { STATUSES } from '../src/queue/job.ts'
+import { STATUSES } from '../src/jobs/job.ts'
 
 const ROOT = new URL('..', import.meta.url)
 

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, Leasehold } from '../../src/index.ts'
-import { CLAIM } from '../../src/queue/claim.sql.ts'
+import { CLAIM } from '../../src/jobs/claim.sql.ts'
 import type { BenchServer } from '../server.ts'
 import { atMost, type Bar } from './bar.ts'
 

@@ -1,5 +1,5 @@
 import { effectKeyOf } from '../core/effect-key.ts'
-import type { ClaimedJob } from '../queue/job.ts'
+import type { ClaimedJob } from '../jobs/job.ts'
 import { checkName } from './ledger.ts'
 
 /**

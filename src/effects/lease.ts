@@ -1,8 +1,8 @@
 import { LeaseLostError } from '../core/errors.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
-import type { Lease } from '../queue/job.ts'
-import { beInATransaction, fence } from '../queue/outcome.ts'
+import type { Lease } from '../jobs/job.ts'
+import { beInATransaction, fence } from '../jobs/outcome.ts'
 import { ASSERT_LEASE } from './lease.sql.ts'
 
 /**

@@ -6,9 +6,9 @@ import { encodeSafely } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { checkId } from '../db/parameters.ts'
-import type { JobId, Lease } from '../queue/job.ts'
-import { type ByOption, checkBy } from '../queue/operator.ts'
-import { refuseWithoutTransaction } from '../queue/outcome.ts'
+import type { JobId, Lease } from '../jobs/job.ts'
+import { type ByOption, checkBy } from '../jobs/operator.ts'
+import { refuseWithoutTransaction } from '../jobs/outcome.ts'
 import {
   BEGIN,
   DONE,

@@ -15,7 +15,7 @@ import { sleep } from '../core/timer.ts'
 import type { Lane, Queryable } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { checkTx } from '../db/transaction.ts'
-import { type Lease, leaseOf } from '../queue/job.ts'
+import { type Lease, leaseOf } from '../jobs/job.ts'
 import { lockLease } from './lease.ts'
 import { begin, checkName, decode, done, encode, notDone, type Run, takeOver, undoingFailure } from './ledger.ts'
 

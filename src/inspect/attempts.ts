@@ -1,7 +1,7 @@
 import type { ErrorDescription } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
 import { checkId } from '../db/parameters.ts'
-import type { JobId } from '../queue/job.ts'
+import type { JobId } from '../jobs/job.ts'
 import { LIST_ATTEMPTS } from './attempts.sql.ts'
 
 export const ATTEMPT_OUTCOMES = ['completed', 'failed', 'crashed', 'released', 'snoozed', 'cancelled'] as const

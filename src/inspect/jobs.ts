@@ -5,7 +5,7 @@ import { checkOptions } from '../core/options.ts'
 import type { ErrorDescription } from '../core/storable.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { checkId, idArray } from '../db/parameters.ts'
-import { type JobId, STATUSES, type Status } from '../queue/job.ts'
+import { type JobId, STATUSES, type Status } from '../jobs/job.ts'
 import { GET, LIST_DEAD_LETTERS, LIST_FINISHED, LIST_UNFINISHED } from './jobs.sql.ts'
 
 /** A job as it stood when it was asked about. */

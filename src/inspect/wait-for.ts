@@ -3,7 +3,7 @@ import { JobNotFoundError, TimedOutError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
-import type { JobId } from '../queue/job.ts'
+import type { JobId } from '../jobs/job.ts'
 import { getJobs, type JobSnapshot } from './jobs.ts'
 
 export interface WaitForOptions {

@@ -1,6 +1,6 @@
 import type { Log, LogEntry } from '../core/log.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
-import type { DeadReason, ReturnReason } from './fate.ts'
+import type { DeadReason, ReturnReason } from './disposition.ts'
 import type { HeldMessage } from './held.ts'
 
 /** Which message, and which of its deliveries. Never its body. */

@@ -2,7 +2,7 @@
 export { NotSentError, type Unsent } from '../core/errors.ts'
 export { SqsConsumer } from './consumer.ts'
 export type { Counts, MessageInfo, SqsConsumerEvents } from './events.ts'
-export type { Answer, DeadReason, Handle, ReturnReason } from './fate.ts'
+export type { Answer, DeadReason, Handle, ReturnReason } from './disposition.ts'
 export type { SqsMessage } from './held.ts'
 export {
   type AnsweringHandle,
@@ -15,7 +15,7 @@ export {
   type OneUpdate,
   oncePerMessage,
   type TwoPhases,
-} from './modes.ts'
+} from './handlers.ts'
 export type { SqsConsumerOptions } from './options.ts'
 export { type PublisherCounts, SqsPublisher, type SqsPublisherOptions } from './publisher.ts'
 export type { SqsClient } from './request.ts'

@@ -9,7 +9,7 @@ import { surviveIdleLoss } from '../db/pool-errors.ts'
 import { isPool } from '../db/transaction.ts'
 import { type Chore, checkChores } from '../runtime/chore.ts'
 import { ofQueue } from './events.ts'
-import type { Handle } from './fate.ts'
+import type { Handle } from './disposition.ts'
 import { checkQueueUrl } from './queue-url.ts'
 import { isFifo, queueName } from './request.ts'
 

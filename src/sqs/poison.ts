@@ -1,9 +1,9 @@
 /** Messages that name what cannot be: no row has such an id, no job such a key. They would come again for ever, in vain. */
 import { checkText } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
-import { checkRowId, type RowId } from '../transitions/row-id.ts'
+import { checkRowId, type RowId } from '../tables/row-id.ts'
 import { ask } from './database-away.ts'
-import type { Answer } from './fate.ts'
+import type { Answer } from './disposition.ts'
 import type { SqsMessage } from './held.ts'
 
 /** What is remembered of messages and of jobs. */

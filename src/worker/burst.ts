@@ -4,7 +4,7 @@
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
-import { callForHelp, clearBusy, markBusy } from '../queue/wake.ts'
+import { callForHelp, clearBusy, markBusy } from '../jobs/wake.ts'
 
 /** Full claims for this long mean that wake-ups are useless. */
 const BUSY_AFTER_MS = 500

@@ -6,8 +6,8 @@
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
-import { closeClaims, releaseClaim } from '../queue/claim.ts'
-import type { ClaimId, Worker } from '../queue/job.ts'
+import { closeClaims, releaseClaim } from '../jobs/claim.ts'
+import type { ClaimId, Worker } from '../jobs/job.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 
 /** Claims are closed together: when there are so many, or after this long. */

@@ -2,7 +2,7 @@ import type { Kind } from '../core/kind.ts'
 import type { Log } from '../core/log.ts'
 import type { RetentionMs } from '../core/retention.ts'
 import type { Lane } from '../db/lane.ts'
-import { configurationDifferences, strandedJobs } from '../queue/configuration.ts'
+import { configurationDifferences, strandedJobs } from '../jobs/configuration.ts'
 
 /**
  * Logs a warning per difference between what this process declares and what configure() has stored, and per queue in which

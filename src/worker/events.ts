@@ -1,6 +1,6 @@
 import type { Log, LogEntry } from '../core/log.ts'
-import type { JobId } from '../queue/job.ts'
-import type { BuryReason } from '../queue/outcome.ts'
+import type { JobId } from '../jobs/job.ts'
+import type { BuryReason } from '../jobs/outcome.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
 

@@ -7,11 +7,11 @@ import type { Lane, Queryable } from '../db/lane.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
-import type { ClaimedJob, Worker } from '../queue/job.ts'
-import { completeWithin, progress } from '../queue/outcome.ts'
-import { dateOf } from '../queue/stored-time.ts'
+import type { ClaimedJob, Worker } from '../jobs/job.ts'
+import { completeWithin, progress } from '../jobs/outcome.ts'
+import { dateOf } from '../jobs/stored-time.ts'
 import type { HeldJob, Job } from './job.ts'
-import type { Outcome } from './report.ts'
+import type { Outcome } from './pending-outcome.ts'
 
 /** Runs the handler of a job, whatever it does, and says what is to be recorded. Never rejects. */
 export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promise<Outcome> {

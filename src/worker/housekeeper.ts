@@ -7,8 +7,8 @@ import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { pruneEffects } from '../effects/ledger.ts'
 import { pruneMessages } from '../effects/messages.ts'
-import { countSuspects } from '../queue/claim.ts'
-import { readRetention } from '../queue/configuration.ts'
+import { countSuspects } from '../jobs/claim.ts'
+import { readRetention } from '../jobs/configuration.ts'
 import {
   dropPartitions,
   expire,
@@ -20,14 +20,14 @@ import {
   pruneKeys,
   type Swept,
   sweep,
-} from '../queue/housekeeping.ts'
-import type { JobId } from '../queue/job.ts'
-import { pruneActions, pruneWorkers } from '../queue/registry.ts'
+} from '../jobs/housekeeping.ts'
+import type { JobId } from '../jobs/job.ts'
+import { pruneActions, pruneWorkers } from '../jobs/registry.ts'
 import { type Duty, takeDuties, takeSooner } from '../runtime/duty.ts'
 import { Loop } from '../runtime/loop.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
-import { Obituaries } from './obituaries.ts'
+import { Obituaries } from './burials.ts'
 
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */

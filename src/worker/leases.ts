@@ -6,8 +6,8 @@
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
-import { renew } from '../queue/claim.ts'
-import type { ClaimId, Worker } from '../queue/job.ts'
+import { renew } from '../jobs/claim.ts'
+import type { ClaimId, Worker } from '../jobs/job.ts'
 import { LeaseKeeper } from '../runtime/lease-keeper.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
 import { ClaimLedger } from './claim-ledger.ts'

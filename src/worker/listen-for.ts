@@ -1,6 +1,6 @@
 import type { Connection } from '../db/connection.ts'
 import type { Lane } from '../db/lane.ts'
-import { pausedBy } from '../queue/pause.ts'
+import { pausedBy } from '../jobs/pause.ts'
 import type { Events } from './events.ts'
 import type { Fetcher } from './fetcher.ts'
 import { Listener } from './listener.ts'

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 import { sleep } from '../core/timer.ts'
 import { Lane } from '../db/lane.ts'
 import { Session, type SessionOptions } from '../db/session.ts'
-import { channelOf, fleetOf, listen, tell } from '../queue/wake.ts'
+import { channelOf, fleetOf, listen, tell } from '../jobs/wake.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 
 const TEST_EVERY_MS = 30_000

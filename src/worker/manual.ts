@@ -19,9 +19,9 @@ import { PooledStatements } from '../db/pooled.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
-import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../queue/claim.ts'
-import { type ClaimedJob, type ClaimId, type JobId, type Lease, leaseOf, type Worker } from '../queue/job.ts'
-import { everySpot } from '../queue/marks.ts'
+import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../jobs/claim.ts'
+import { type ClaimedJob, type ClaimId, type JobId, type Lease, leaseOf, type Worker } from '../jobs/job.ts'
+import { everySpot } from '../jobs/scan-cursors.ts'
 import {
   type Completion,
   complete,
@@ -32,11 +32,11 @@ import {
   type Settlement,
   settle,
   wasRecorded,
-} from '../queue/outcome.ts'
+} from '../jobs/outcome.ts'
 import { Events } from './events.ts'
 import { ManualDuties } from './manual-duties.ts'
 import { Registration } from './registration.ts'
-import { tellDeadLetter } from './tell-outcome.ts'
+import { tellDeadLetter } from './outcome-events.ts'
 
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 250

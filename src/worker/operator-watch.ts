@@ -3,8 +3,8 @@
  * looks at once; these looks are for one that does not, or missed it.
  */
 import type { Lane } from '../db/lane.ts'
-import { cancelRequests } from '../queue/outcome.ts'
-import { type Paused, pausedNow } from '../queue/pause.ts'
+import { cancelRequests } from '../jobs/outcome.ts'
+import { type Paused, pausedNow } from '../jobs/pause.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { HeldJob } from './job.ts'
 import type { Slots } from './slots.ts'

@@ -13,8 +13,8 @@ import { setImmediate } from 'node:timers/promises'
 import { describeError } from '../core/storable.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
-import type { Worker } from '../queue/job.ts'
-import { type Completion, forgive, type Recorded, recorded, type Settlement, settle } from '../queue/outcome.ts'
+import type { Worker } from '../jobs/job.ts'
+import { type Completion, forgive, type Recorded, recorded, type Settlement, settle } from '../jobs/outcome.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { HeldJob } from './job.ts'
 import {
@@ -27,7 +27,7 @@ import {
   render,
   rolledBack,
   toItem,
-} from './report.ts'
+} from './pending-outcome.ts'
 import type { Turns } from './turns.ts'
 
 const BATCH = 1_000

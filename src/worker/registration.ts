@@ -1,8 +1,8 @@
 import type { Kind } from '../core/kind.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
-import type { Worker } from '../queue/job.ts'
-import { registerWorker, workerStopped } from '../queue/registry.ts'
+import type { Worker } from '../jobs/job.ts'
+import { registerWorker, workerStopped } from '../jobs/registry.ts'
 import { VERSION } from '../version.ts'
 
 const SEEN_EVERY_MS = 30_000

@@ -11,7 +11,7 @@
  * are as many of them as may wait or run, the runner starts nothing, and those that wait leave no room for a claim.
  */
 import { monotonicMs } from '../core/timer.ts'
-import { MAX_CLAIM } from '../queue/claim.ts'
+import { MAX_CLAIM } from '../jobs/claim.ts'
 import type { Handler } from './handler.ts'
 import type { HeldJob } from './job.ts'
 

@@ -17,10 +17,10 @@ import { setImmediate } from 'node:timers/promises'
 import { monotonicMs, Pause } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
-import { type Claimed, type ClaimRequest, claimAndMeasure } from '../queue/claim.ts'
-import type { Worker } from '../queue/job.ts'
-import type { Walk } from '../queue/marks.ts'
-import { type Completion, complete, MANY, type NotWritten, turn } from '../queue/outcome.ts'
+import { type Claimed, type ClaimRequest, claimAndMeasure } from '../jobs/claim.ts'
+import type { Worker } from '../jobs/job.ts'
+import type { Walk } from '../jobs/scan-cursors.ts'
+import { type Completion, complete, MANY, type NotWritten, turn } from '../jobs/outcome.ts'
 
 /** Completions that are back so soon are worth waiting for. */
 const SOON_MS = 5

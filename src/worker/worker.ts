@@ -14,7 +14,7 @@ import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
-import type { Worker as Identity } from '../queue/job.ts'
+import type { Worker as Identity } from '../jobs/job.ts'
 import { SharedSchedule } from '../runtime/chore-schedules.ts'
 import { Chores } from '../runtime/chores.ts'
 import { Lifecycle } from '../runtime/lifecycle.ts'
@@ -32,7 +32,7 @@ import { type WorkerOptions, type WorkerSettings, workerSettings } from './optio
 import { Registration } from './registration.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
-import type { Tally } from './tell-outcome.ts'
+import type { Tally } from './outcome-events.ts'
 import { Turns } from './turns.ts'
 
 const STATEMENT_DEADLINE_MS = 10_000

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { settle } from '../../src/queue/outcome.ts'
+import { settle } from '../../src/jobs/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { claimNext, completeAll, enqueueMany, newWorker } from '../support/queue.ts'
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { settle } from '../../src/queue/outcome.ts'
+import { settle } from '../../src/jobs/outcome.ts'
 import { FAILOVERS, type KindOfFailover } from '../support/failover.ts'
 import { enqueueOne } from '../support/queue.ts'
 import {

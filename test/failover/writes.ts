@@ -7,10 +7,10 @@ import { withTransaction } from '../../src/db/transaction.ts'
 import { assertLease } from '../../src/effects/lease.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { fencedTable } from '../../src/index.ts'
-import { claim, newClaimId, releaseClaim, renew } from '../../src/queue/claim.ts'
-import type { JobId } from '../../src/queue/job.ts'
-import { Marks } from '../../src/queue/marks.ts'
-import { cancel } from '../../src/queue/operator.ts'
+import { claim, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
+import type { JobId } from '../../src/jobs/job.ts'
+import { Marks } from '../../src/jobs/scan-cursors.ts'
+import { cancel } from '../../src/jobs/operator.ts'
 import {
   type Completion,
   cancelRequests,
@@ -20,7 +20,7 @@ import {
   recorded,
   type Settlement,
   settle,
-} from '../../src/queue/outcome.ts'
+} from '../../src/jobs/outcome.ts'
 import { freshDatabase } from '../support/database.ts'
 import type { FailingDatabase } from '../support/failover.ts'
 import { LEASE_MS, newWorker } from '../support/queue.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { statusTable } from '../../src/index.ts'
 import { inTwoPhases, SqsPublisher } from '../../src/sqs/index.ts'
-import { createSummaries, letClaimsAge } from '../transitions/summaries.ts'
+import { createSummaries, letClaimsAge } from '../tables/summaries.ts'
 import { gate, isEmpty, next, sqsScene } from './scene.ts'
 
 test('a row of which nobody was told: the recovery beside the consumer sends its message', async (t) => {

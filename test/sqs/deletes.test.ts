@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { messageSource } from '../../src/index.ts'
 import { inTwoPhases, oncePerMessage } from '../../src/sqs/index.ts'
 import { until } from '../support/until.ts'
-import { createSummaries, summaries } from '../transitions/summaries.ts'
+import { createSummaries, summaries } from '../tables/summaries.ts'
 import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
 import { message, STANDARD, scripted } from './scripted.ts'
 

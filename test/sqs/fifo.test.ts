@@ -9,7 +9,7 @@ import { inOneUpdate, inTwoPhases, type SqsClient } from '../../src/sqs/index.ts
 import { SqsQueue } from '../../src/sqs/queue.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
-import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
 import { type Asked, FIFO, message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 

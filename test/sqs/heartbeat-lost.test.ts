@@ -8,7 +8,7 @@ import { type MovableClock, movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
 import { count } from '../support/worker.ts'
-import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { gate, isEmpty, next, type SqsScene, sqsScene, through } from './scene.ts'
 
 const body = z.object({ id: z.number() })

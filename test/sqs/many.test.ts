@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { inTwoPhases } from '../../src/sqs/index.ts'
 import { count } from '../support/worker.ts'
-import { createSummaries, summaries } from '../transitions/summaries.ts'
+import { createSummaries, summaries } from '../tables/summaries.ts'
 import { gate, isEmpty, sqsScene, told } from './scene.ts'
 
 const MANY = 1_000

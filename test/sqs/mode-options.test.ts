@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { kind, messageSource, statusTable } from '../../src/index.ts'
 import { inOneUpdate, inTwoPhases, intoQueue, intoQueues, oncePerMessage } from '../../src/sqs/index.ts'
-import { summaries } from '../transitions/summaries.ts'
+import { summaries } from '../tables/summaries.ts'
 
 const f = async () => ({})
 const pool = { query: f }

@@ -6,7 +6,7 @@ import { kind, messageSource } from '../../src/index.ts'
 import { inOneUpdate, inTwoPhases, intoQueue, intoQueues, oncePerMessage } from '../../src/sqs/index.ts'
 import { callProvider } from '../support/provider.ts'
 import { count } from '../support/worker.ts'
-import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
 
 const body = z.object({ id: z.number() })

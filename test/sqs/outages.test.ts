@@ -7,7 +7,7 @@ import { type Handle, inOneUpdate, inTwoPhases, intoQueue, oncePerMessage, SqsCo
 import { freshDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { inTime, lastFirst } from '../support/worker.ts'
-import { summaries } from '../transitions/summaries.ts'
+import { summaries } from '../tables/summaries.ts'
 import { gate, next, silence, sqsScene, told } from './scene.ts'
 import { message, type Request, STANDARD, scripted, settled } from './scripted.ts'
 

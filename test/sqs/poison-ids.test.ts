@@ -5,7 +5,7 @@ import { kind, messageSource } from '../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../src/sqs/index.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { lastFirst } from '../support/worker.ts'
-import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { next } from './scene.ts'
 import { message, STANDARD, scripted } from './scripted.ts'
 

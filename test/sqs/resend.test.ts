@@ -5,7 +5,7 @@ import { withTransaction } from '../../src/index.ts'
 import { SqsPublisher } from '../../src/sqs/publisher.ts'
 import { freshDatabase } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
-import { createSummaries, letClaimsAge, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, letClaimsAge, summaries, summary } from '../tables/summaries.ts'
 import { queueBehindProxy } from './behind-proxy.ts'
 
 async function scene(t: TestContext, rows: number, queue = 'summaries') {

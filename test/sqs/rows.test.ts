@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { z } from 'zod'
 import { Fatal, RetryAfter, statusTable } from '../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
-import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { gate, isEmpty, next, redeliveringAfter, type SqsScene, sqsScene } from './scene.ts'
 
 interface Body {

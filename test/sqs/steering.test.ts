@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { Cancel, Fatal, Snooze } from '../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { next } from './scene.ts'
 import { message, STANDARD, scripted } from './scripted.ts'
 

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { StoppingError } from '../../src/index.ts'
 import { inTwoPhases } from '../../src/sqs/index.ts'
 import { until } from '../support/until.ts'
-import { createSummaries, summaries, summary } from '../transitions/summaries.ts'
+import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
 import { message, refusal, STANDARD, scripted, settled } from './scripted.ts'
 

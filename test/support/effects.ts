@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { Lane } from '../../src/db/lane.ts'
 import { kind, type Leasehold, type ManualJob } from '../../src/index.ts'
-import { sweep } from '../../src/queue/housekeeping.ts'
+import { sweep } from '../../src/jobs/housekeeping.ts'
 import type { TestDatabase } from './database.ts'
 import type { Scene } from './worker.ts'
 

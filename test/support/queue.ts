@@ -1,12 +1,12 @@
 // The queue's functions with the defaults a test does not care about.
 import { randomUUID } from 'node:crypto'
 import { Lane } from '../../src/db/lane.ts'
-import { claim, newClaimId } from '../../src/queue/claim.ts'
-import { enqueue, type NewJob } from '../../src/queue/enqueue.ts'
-import { dropPartitions, pruneAttempts, pruneFinished } from '../../src/queue/housekeeping.ts'
-import type { ClaimedJob, JobId, Worker } from '../../src/queue/job.ts'
-import { Marks } from '../../src/queue/marks.ts'
-import { type Completion, complete, type NotWritten } from '../../src/queue/outcome.ts'
+import { claim, newClaimId } from '../../src/jobs/claim.ts'
+import { enqueue, type NewJob } from '../../src/jobs/enqueue.ts'
+import { dropPartitions, pruneAttempts, pruneFinished } from '../../src/jobs/housekeeping.ts'
+import type { ClaimedJob, JobId, Worker } from '../../src/jobs/job.ts'
+import { Marks } from '../../src/jobs/scan-cursors.ts'
+import { type Completion, complete, type NotWritten } from '../../src/jobs/outcome.ts'
 import type { TestDatabase } from './database.ts'
 
 export const LEASE_MS = 30_000

@@ -12,7 +12,7 @@ import {
   TimedOutError,
   withTransaction,
 } from '../../src/index.ts'
-import { STATUSES } from '../../src/queue/job.ts'
+import { STATUSES } from '../../src/jobs/job.ts'
 import { gate } from '../support/database.ts'
 import { codeOf, collect, count, next, scene, shown, untilStatus } from '../support/worker.ts'
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { kind, type ManualJob } from '../../src/index.ts'
-import { sweep } from '../../src/queue/housekeeping.ts'
+import { sweep } from '../../src/jobs/housekeeping.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
 import { codeOf } from '../support/worker.ts'
 

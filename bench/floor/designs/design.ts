@@ -1,6 +1,6 @@
 /** What a storage design must offer so that every scenario is written once. */
 import type { Client } from 'pg'
-import type { Lease } from '../../../src/queue/job.ts'
+import type { Lease } from '../../../src/jobs/job.ts'
 
 /** One connection that claims and completes. */
 export interface BenchWorker {

@@ -1,7 +1,7 @@
 /** The specification's table, completed in place or moved to an archive. */
 import type { Client } from 'pg'
 import { Lane } from '../../../src/db/lane.ts'
-import type { ClaimId, JobId, Lease } from '../../../src/queue/job.ts'
+import type { ClaimId, JobId, Lease } from '../../../src/jobs/job.ts'
 import type { BenchWorker, Design } from './design.ts'
 import {
   ARCHIVE,

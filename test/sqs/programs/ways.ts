@@ -3,7 +3,7 @@ import type { Pool } from 'pg'
 import { kind, type Leasehold, messageSource } from '../../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../../src/sqs/index.ts'
 import { callProvider } from '../../support/provider.ts'
-import { summaries } from '../../transitions/summaries.ts'
+import { summaries } from '../../tables/summaries.ts'
 
 export type Way = 'two phases' | 'one update' | 'once per message' | 'into a queue'
 export type Place =

@@ -1,0 +1,225 @@
+import { randomBytes } from 'node:crypto'
+import { checkInteger } from '../core/check.ts'
+import type { Lane, Row } from '../db/lane.ts'
+import { checkId, checkLease, idArray, numericArray } from '../db/parameters.ts'
+import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
+import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
+import { everySpot, type Look, type Spot, type Walk } from './scan-cursors.ts'
+import { isEarlier, type StoredTime } from './stored-time.ts'
+
+/** A claim is swept in one statement, which must stay short. */
+export const MAX_CLAIM = 1_000
+
+/** Suspects are claimed this many at a time after their first crash, alone after any later one. */
+const COMPANY_AFTER_FIRST_CRASH = 16
+
+export interface ClaimRequest {
+  readonly claimId: ClaimId
+  readonly worker: Worker
+  /** Only kinds this worker can run. */
+  readonly kinds: readonly string[]
+  readonly limit: number
+  readonly leaseMs: number
+  /** From one queue and priority at most. Default: the limit. */
+  readonly share?: number
+  /** Only jobs of these partition buckets, a bit each of 1024. Default: all. */
+  readonly buckets?: Uint8Array
+}
+
+/** 63 random bits: no two claims share one, and the worker knows it before the database does. */
+export function newClaimId(): ClaimId {
+  return (randomBytes(8).readBigUInt64BE() >> 1n).toString() as ClaimId
+}
+
+export interface Claimed {
+  readonly jobs: ClaimedJob[]
+  /** What the server took to find them. */
+  readonly walkMs: number
+  /** When, by the clock of the database. Undefined: everything that was asked for is paused. */
+  readonly at: StoredTime | undefined
+  /** It found more than it returned: the inputs came to too much. */
+  readonly cut: boolean
+}
+
+/** Claims up to `limit` jobs, in the order of the walk; returns them by priority and age. */
+export async function claim(lane: Lane, request: ClaimRequest, walk: Walk): Promise<ClaimedJob[]> {
+  return (await claimAndMeasure(lane, request, walk)).jobs
+}
+
+export async function claimAndMeasure(lane: Lane, request: ClaimRequest, walk: Walk): Promise<Claimed> {
+  return claimWithCrashes(lane, request, walk, 0, 0)
+}
+
+/**
+ * Claims jobs whose lease has run out before. A worker that holds some should hold nothing else, so that a job that kills
+ * its process takes as few others along as possible: those with one crash a few together, the rest alone. Chance decides
+ * which come first, and which queue, so that none starves another.
+ */
+export async function claimSuspects(
+  lane: Lane,
+  request: ClaimRequest,
+  queues: readonly string[],
+): Promise<ClaimedJob[]> {
+  const spots = everySpot(shuffled(queues))
+  const together = { ...request, limit: Math.min(request.limit, COMPANY_AFTER_FIRST_CRASH) }
+  const few = () => claimWithCrashes(lane, together, spots, 1, 1)
+  const alone = () => claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767)
+  const [first, second] = Math.random() < 0.5 ? [few, alone] : [alone, few]
+  const { jobs } = await first()
+  return jobs.length > 0 ? jobs : (await second()).jobs
+}
+
+function shuffled(queues: readonly string[]): string[] {
+  return queues
+    .map((queue) => ({ queue, at: Math.random() }))
+    .sort((one, other) => one.at - other.at)
+    .map(({ queue }) => queue)
+}
+
+/** How many jobs wait whose lease has expired before, as far as it matters. */
+export async function countSuspects(
+  lane: Lane,
+  queues: readonly string[],
+  kinds: readonly string[],
+  atMost = 1_000,
+): Promise<number> {
+  const [row] = await lane.run<'count'>(COUNT_SUSPECTS, [queues, kinds, checkInteger('atMost', atMost, 1, 10_000)])
+  return Number(row!.count)
+}
+
+/** Whether there is anything for `claimSuspects` to claim. */
+export async function suspectsWait(lane: Lane, queues: readonly string[], kinds: readonly string[]): Promise<boolean> {
+  return (await countSuspects(lane, queues, kinds, 1)) > 0
+}
+
+async function claimWithCrashes(
+  lane: Lane,
+  request: ClaimRequest,
+  walk: Walk,
+  crashesFrom: number,
+  crashesTo: number,
+): Promise<Claimed> {
+  const [claimId, ...asked] = claimArguments(request, walk)
+  const rows = await lane.run<ClaimColumn>(CLAIM, [
+    claimId,
+    request.worker.id,
+    ...asked,
+    crashesFrom,
+    crashesTo,
+    request.buckets === undefined ? null : Buffer.from(request.buckets),
+    request.share ?? request.limit,
+  ])
+  return toClaimed(request, rows)
+}
+
+/** What every claim says, the share excepted. */
+export function claimArguments({ claimId, leaseMs, limit, kinds }: ClaimRequest, walk: Walk): unknown[] {
+  return [
+    checkId('claimId', claimId),
+    checkLease(leaseMs),
+    checkInteger('limit', limit, 1, MAX_CLAIM),
+    kinds,
+    ...('queues' in walk ? lookArguments(walk) : spotArguments(walk)),
+  ]
+}
+
+export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>[]): Claimed {
+  const head = rows[0]
+  if (head === undefined) return { jobs: [], walkMs: 0, at: undefined, cut: false }
+  const claimed: ClaimedJob[] = []
+  for (let i = 1; i < rows.length; i++) claimed.push(toClaimedJob(request.claimId, rows[i]!))
+  const jobs = inOrder(claimed)
+  const walkMs = Number(head.lease_generation) / 1_000
+  return { jobs, walkMs, at: head.available_at as StoredTime, cut: Number(head.attempts) > jobs.length }
+}
+
+/** Queues, priorities, from when, from which id, and how long due: from and to. */
+function spotArguments(spots: readonly Spot[]): unknown[] {
+  return [
+    spots.map((spot) => spot.queue),
+    numericArray(spots.map((spot) => spot.priority)),
+    spots.map((spot) => spot.fromAt),
+    numericArray(spots.map((spot) => spot.fromId)),
+    null,
+    null,
+  ]
+}
+
+function lookArguments({ queues, dueForMs }: Look): unknown[] {
+  return [queues, null, null, null, dueForMs?.from ?? null, dueForMs?.to ?? null]
+}
+
+/** Most urgent first, then oldest. They nearly always are: the rows come by id. */
+function inOrder(jobs: ClaimedJob[]): ClaimedJob[] {
+  for (let i = 1; i < jobs.length; i++) if (comesBefore(jobs[i]!, jobs[i - 1]!)) return jobs.sort(byOrder)
+  return jobs
+}
+
+function byOrder(one: ClaimedJob, other: ClaimedJob): number {
+  return comesBefore(one, other) ? -1 : 1
+}
+
+function comesBefore(one: ClaimedJob, other: ClaimedJob): boolean {
+  if (one.priority !== other.priority) return one.priority < other.priority
+  if (one.availableAt !== other.availableAt) return isEarlier(one.availableAt, other.availableAt)
+  return one.jobId.length === other.jobId.length ? one.jobId < other.jobId : one.jobId.length < other.jobId.length
+}
+
+/** Extends the leases still held and says which are lost. One row per claim is written, however many jobs it covers. */
+export async function renew(
+  lane: Lane,
+  worker: Worker,
+  claimIds: readonly ClaimId[],
+  leaseMs: number,
+): Promise<{ held: ClaimId[]; lost: ClaimId[] }> {
+  const rows = await lane.run<'id'>(RENEW, [idArray('claimIds', claimIds), worker.id, checkLease(leaseMs)])
+  const renewed = new Set(rows.map(({ id }) => id))
+  return { held: claimIds.filter((id) => renewed.has(id)), lost: claimIds.filter((id) => !renewed.has(id)) }
+}
+
+/** Removes claims of which every job has its outcome. */
+export async function closeClaims(lane: Lane, worker: Worker, claimIds: readonly ClaimId[]): Promise<void> {
+  await lane.run(CLOSE, [idArray('claimIds', claimIds), worker.id])
+}
+
+/** Releases whatever a claim took, when its reply was lost and nothing of it can have started. */
+export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<Lease[]> {
+  const rows = await lane.run<'id' | 'lease_generation'>(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
+  return rows.map((row) => ({ jobId: row.id as JobId, claimId, generation: Number(row.lease_generation) }))
+}
+
+export type ClaimColumn =
+  | 'id'
+  | 'lease_generation'
+  | 'attempts'
+  | 'max_attempts'
+  | 'queue'
+  | 'kind'
+  | 'payload'
+  | 'priority'
+  | 'available_at'
+  | 'created_at'
+  | 'partition_key'
+  | 'partition_bucket'
+  | 'salt'
+  | 'metadata'
+
+function toClaimedJob(claimId: ClaimId, row: Row<ClaimColumn>): ClaimedJob {
+  return {
+    jobId: row.id as JobId,
+    claimId,
+    generation: Number(row.lease_generation),
+    attempt: Number(row.attempts),
+    maxAttempts: Number(row.max_attempts),
+    queue: row.queue!,
+    kind: row.kind!,
+    payload: row.payload!,
+    priority: Number(row.priority),
+    availableAt: row.available_at as StoredTime,
+    createdAt: row.created_at as StoredTime,
+    partitionKey: row.partition_key,
+    bucket: Number(row.partition_bucket),
+    salt: row.salt!,
+    metadata: row.metadata,
+  }
+}

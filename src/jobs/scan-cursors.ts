@@ -1,0 +1,299 @@
+/**
+ * Where the next claim starts to walk, and how much one queue may have of it.
+ *
+ * A claim from the beginning of a queue steps over every index entry that was claimed or finished since the oldest
+ * transaction still open anywhere. So a claim starts from a mark: for each queue and priority, the first row of the batch
+ * taken there last. Work that appears behind a mark (a transaction that committed late, a released job) is found by a
+ * look from the beginning: every 250 ms, and at once after a short batch or a wake-up, but looks take no more than a
+ * thirtieth of the time, however slow a long transaction elsewhere makes them.
+ *
+ * Once a queue was seen empty the next claim starts a little before that time instead, by two seconds while that is cheap. It
+ * finds new work, and what was committed late by less. So a worker that is told of new work answers with one claim, and looks
+ * from the beginning 250 ms after the last look. Without that, every second claim of a trickle was a look in vain.
+ *
+ * Queues take turns. One that had more than its share when it was last asked, or was never asked, counts as deep, and each
+ * gets as much of a claim as there are deep ones. Claims between looks ask the deep queues and a few of the others: from
+ * their mark, from when they were last seen empty, or, once, from the beginning. A look that was full before it reached the
+ * last queue goes on there, as soon as its cost allows.
+ *
+ * Worst case for work behind a mark, on a worker that keeps asking: 250 ms, or 30 × the cost of a look up to 30 s. The cost
+ * is what the server measured, without the way there and back, and the lower of the last two looks, so that one stall is
+ * not taken for the price of looking. A look that takes seconds, or fails for it, is cut: the next ones ask for jobs by the
+ * time they have been due, the latest first, slice by slice, until all were seen (decisions/0010).
+ */
+import type { ClaimedJob } from './job.ts'
+import { Slices } from './scan-slices.ts'
+import { isEarlier, type StoredTime, textBefore, timeText } from './stored-time.ts'
+
+const LOOK_EVERY_MS = 250
+const LOOK_COST_FACTOR = 30
+const LONGEST_WAIT_MS = 30_000
+/** A queue was empty when it was looked at, but for transactions that had begun and were committed up to so much later. */
+const LATE_BY_MS = 2_000
+const LATE_BY_AT_LEAST_MS = 10
+/** A walk that takes longer, and longer for each job it finds, started too early. */
+const WALK_MS = 0.5
+const WALK_MS_A_JOB = 0.02
+const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
+/** How many queues a claim between looks asks, however many are served. */
+const DEEP_AT_ONCE = 64
+const OTHERS_AT_ONCE = 8
+
+/** A (queue, priority) and the row to start from. */
+export interface Spot {
+  readonly queue: string
+  readonly priority: number
+  readonly fromAt: string
+  readonly fromId: string
+}
+
+/** From the beginning of these queues, whatever priorities they use. */
+export interface Look {
+  readonly queues: readonly string[]
+  /** Only jobs that have been due for so long, and not for longer. Undefined: all. */
+  readonly dueForMs?: { readonly from: number; readonly to: number } | undefined
+}
+
+export type Walk = readonly Spot[] | Look
+
+export interface Asked {
+  readonly walk: Walk
+  readonly fromStart: boolean
+  readonly everyKind: boolean
+  /** From one queue and priority at most. */
+  readonly share: number
+  /** In the order of the walk. */
+  readonly places: readonly Place[]
+}
+
+export interface Answer {
+  /** In the order of their priority and age. */
+  readonly jobs: readonly ClaimedJob[]
+  readonly limit: number
+  /** Of the server, to find them. */
+  readonly walkMs: number
+  /** The claim's time, by the clock of the database. */
+  readonly at?: StoredTime | undefined
+  /** Found more than it returned: the inputs came to too much. */
+  readonly cut?: boolean
+}
+
+interface Place {
+  readonly queue: string
+  readonly marks: Map<number, Spot & { readonly at: StoredTime }>
+  /** It was asked before. */
+  known: boolean
+  /** It had more than its share when it was asked last. */
+  deep: boolean
+  /** Everything that was due by then, and committed, was claimed. Undefined: there was more. */
+  emptyAt: StoredTime | undefined
+}
+
+/** The beginning of every priority of these queues, most urgent first. */
+export function everySpot(queues: readonly string[]): Spot[] {
+  // Each spot once: a row this claim has locked itself does not count as locked, and would be taken twice.
+  const once = [...new Set(queues)]
+  return PRIORITIES.flatMap((priority) => once.map((queue) => ({ queue, priority, fromAt: '-infinity', fromId: '0' })))
+}
+
+export class Marks {
+  readonly #places: readonly Place[]
+  readonly #byQueue: ReadonlyMap<string, Place>
+  readonly #now: () => number
+  readonly #slices = new Slices()
+  // Looks take turns of their own: if one happened on every second claim, a shared turn would favour one queue for ever.
+  // They start anywhere, so that the workers of a fleet do not all start with the same queue.
+  #deepTurn: number
+  #otherTurn: number
+  #lookTurn: number
+  /** Queues that this worker was told of. */
+  readonly #told = new Set<Place>()
+  // The first look may find cold caches, so what it took says nothing.
+  #lookCostsMs: [number, number] = [0, 0]
+  #lookedAt = Number.NEGATIVE_INFINITY
+  #hurry = true
+  #lateByMs = LATE_BY_MS
+  /** Whether this worker is told of new work. */
+  isTold = false
+
+  /** `now` is monotonic, in milliseconds. */
+  constructor(queues: readonly string[], now: () => number = () => performance.now(), random = Math.random) {
+    const newPlace = (queue: string): Place => {
+      return { queue, marks: new Map(), known: false, deep: false, emptyAt: undefined }
+    }
+    this.#places = [...new Set(queues)].map(newPlace)
+    this.#byQueue = new Map(this.#places.map((place) => [place.queue, place]))
+    this.#now = now
+    const anywhere = () => Math.floor(random() * this.#places.length)
+    this.#deepTurn = anywhere()
+    this.#otherTurn = anywhere()
+    this.#lookTurn = anywhere()
+  }
+
+  /** What to ask for next: up to `limit` jobs, of these queues alone if they are given. */
+  next(limit = 1, among?: ReadonlySet<string>): Asked {
+    const fromStart = this.lookIsDue()
+    const isAsked = ({ queue }: Place) => among === undefined || among.has(queue)
+    const places = fromStart ? this.#from(this.#lookTurn++).filter(isAsked) : this.#some(isAsked)
+    // From now on, so that a look that fails is not tried again and again.
+    if (fromStart) this.#lookedAt = this.#now()
+    const deep = places.filter((place) => place.deep || !place.known).length
+    const share = Math.ceil(limit / Math.max(1, deep))
+    const look = () => ({ queues: places.map(({ queue }) => queue), dueForMs: this.#slices.next })
+    const walk = fromStart ? look() : this.#spotsOf(places)
+    return { walk, fromStart, everyKind: among === undefined, share, places }
+  }
+
+  /**
+   * What the claim returned. `more`: there may be more where that came from. `nothingElse`: it has seen everything from the
+   * beginning, and taken what there was.
+   */
+  learn(asked: Asked, answer: Answer): { readonly more: boolean; readonly nothingElse: boolean } {
+    const { jobs, limit, walkMs, at, cut = false } = answer
+    const full = jobs.length >= limit || cut
+    const last = full ? this.#lastReached(asked, jobs) : asked.places.length - 1
+    const deep = this.#setMarks(asked, jobs, full)
+    const sawEmpty = !full && at !== undefined && asked.everyKind && !isSlice(asked)
+    asked.places.forEach((place, index) => {
+      if (index > last) return
+      this.#told.delete(place)
+      place.known = true
+      place.deep = deep.has(place) || (full && index === last)
+      if (place.deep) place.emptyAt = undefined
+      else if (sawEmpty) place.emptyAt = at
+    })
+    if (full) this.#nextTurn(asked, last)
+    const more = full || deep.size > 0
+    const sawAll = asked.fromStart && this.#looked(asked, walkMs, jobs.length, more)
+    if (!asked.fromStart) this.#walked(walkMs, jobs.length)
+    if (!full && !(this.isTold && sawEmpty)) this.#hurry = true
+    if (asked.fromStart && last < asked.places.length - 1) this.#hurry = true
+    return { more, nothingElse: sawAll && !more }
+  }
+
+  /** No answer came. */
+  failed(asked: Asked, afterMs: number): void {
+    if (!asked.fromStart) return
+    this.#lookCostsMs = [this.#lookCostsMs[1], Math.max(this.#lookCostsMs[1], afterMs)]
+    this.#slices.failed(afterMs)
+  }
+
+  /** Something may have appeared behind the marks: a change of the ring, a call for help. */
+  lookFromStart(): void {
+    this.#hurry = true
+  }
+
+  /** Something is new in this queue. */
+  tell(queue: string): void {
+    const place = this.#byQueue.get(queue)
+    if (place !== undefined) this.#told.add(place)
+    if (!this.isTold || place?.emptyAt === undefined) this.#hurry = true
+  }
+
+  /** Whether the next claim will be a look from the beginning. */
+  lookIsDue(): boolean {
+    return this.lookDueInMs() <= 0
+  }
+
+  lookDueInMs(): number {
+    const cost = Math.min(LOOK_COST_FACTOR * Math.min(...this.#lookCostsMs), LONGEST_WAIT_MS)
+    const wait = Math.max(this.#hurry ? 0 : LOOK_EVERY_MS, cost)
+    return this.#lookedAt + wait - this.#now()
+  }
+
+  /** Those who are told of first, some of the others by turns, and the deep ones by turns. */
+  #some(isAsked: (place: Place) => boolean): Place[] {
+    const told = [...this.#told].filter(isAsked)
+    const rest = (turn: number, deep: boolean) =>
+      this.#from(turn).filter((place) => place.deep === deep && isAsked(place) && !this.#told.has(place))
+    const others = rest(this.#otherTurn, false).slice(0, OTHERS_AT_ONCE)
+    const deep = rest(this.#deepTurn++, true).slice(0, DEEP_AT_ONCE)
+    if (others.length > 0) this.#otherTurn = this.#places.indexOf(others.at(-1)!) + 1
+    return [...told.slice(0, OTHERS_AT_ONCE), ...others, ...deep]
+  }
+
+  #from(turn: number): Place[] {
+    const start = turn % this.#places.length
+    return [...this.#places.slice(start), ...this.#places.slice(0, start)]
+  }
+
+  /** The walk ended at the last job of the least urgent priority it came to. */
+  #lastReached({ places }: Asked, jobs: readonly ClaimedJob[]): number {
+    if (places.length === 1) return 0
+    const lowest = jobs.at(-1)?.priority
+    const queues = new Set(jobs.filter(({ priority }) => priority === lowest).map(({ queue }) => queue))
+    return places.findLastIndex(({ queue }) => queues.has(queue))
+  }
+
+  /** Answers who had more than its share. */
+  #setMarks({ fromStart, share }: Asked, jobs: readonly ClaimedJob[], full: boolean): Set<Place> {
+    const bySpot = new Map<string, { readonly first: ClaimedJob; count: number }>()
+    // Jobs of one spot mostly follow each other: then it need not be looked up.
+    let spot: { readonly first: ClaimedJob; count: number } | undefined
+    for (const job of jobs) {
+      if (spot === undefined || spot.first.priority !== job.priority || spot.first.queue !== job.queue) {
+        const key = `${job.priority}${job.queue}`
+        spot = bySpot.get(key) ?? { first: job, count: 0 }
+        bySpot.set(key, spot)
+      }
+      spot.count++
+    }
+    const deep = new Set<Place>()
+    for (const { first, count } of bySpot.values()) {
+      const { queue, priority, availableAt: at, jobId: fromId } = first
+      const place = this.#byQueue.get(queue)!
+      const hasMore = count >= share
+      if (hasMore) deep.add(place)
+      // What a look found behind the mark was all there was: the next claim need not step over what lies between.
+      const mark = place.marks.get(priority)
+      if (fromStart && !full && !hasMore && mark !== undefined && isEarlier(at, mark.at)) continue
+      place.marks.set(priority, { queue, priority, fromAt: timeText(at), fromId, at })
+    }
+    return deep
+  }
+
+  #nextTurn({ fromStart, places }: Asked, last: number): void {
+    const next = this.#places.indexOf(places[last]!) + 1
+    if (fromStart) this.#lookTurn = next
+    else this.#deepTurn = next
+  }
+
+  #walked(walkMs: number, jobs: number): void {
+    const isCheap = walkMs <= WALK_MS + WALK_MS_A_JOB * jobs
+    this.#lateByMs = isCheap
+      ? Math.min(this.#lateByMs * 1.1, LATE_BY_MS)
+      : Math.max(this.#lateByMs / 2, LATE_BY_AT_LEAST_MS)
+  }
+
+  /** Most urgent first. A queue without a mark is asked for every priority. */
+  #spotsOf(places: readonly Place[]): Spot[] {
+    const spots: Spot[] = []
+    const starts = places.map(({ emptyAt }) => emptyAt && textBefore(emptyAt, Math.round(this.#lateByMs)))
+    for (const priority of PRIORITIES) {
+      places.forEach(({ queue, marks }, index) => {
+        const mark = marks.get(priority)
+        if (mark === undefined && marks.size > 0) return
+        const fromAt = starts[index]
+        if (fromAt !== undefined) spots.push({ queue, priority, fromAt, fromId: '0' })
+        else spots.push(mark ?? { queue, priority, fromAt: '-infinity', fromId: '0' })
+      })
+    }
+    return spots
+  }
+
+  #looked(asked: Asked, walkMs: number, jobs: number, more: boolean): boolean {
+    this.#lookedAt = this.#now()
+    this.#lookCostsMs = [this.#lookCostsMs[1], walkMs]
+    this.#hurry = false
+    if (!isSlice(asked)) {
+      this.#slices.took(walkMs)
+      return true
+    }
+    this.#hurry = true
+    return this.#slices.seen(walkMs, jobs, more)
+  }
+}
+
+function isSlice({ walk }: Asked): boolean {
+  return 'queues' in walk && walk.dueForMs !== undefined
+}

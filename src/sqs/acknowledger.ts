@@ -1,0 +1,171 @@
+/** How a message ends: deleted, buried, or to come again. Each is told when SQS has been told. */
+import { backoffMs } from '../core/backoff.ts'
+import { monotonicMs } from '../core/timer.ts'
+import { Batcher } from '../runtime/batcher.ts'
+import { DrainableSet } from '../runtime/drainable-set.ts'
+import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
+import { sendDeadLetter } from './dead-letters.ts'
+import { ASKING, type Events, infoOf } from './events.ts'
+import type { DeadReason, Fate, ReturnReason } from './disposition.ts'
+import type { Groups } from './groups.ts'
+import type { HeldMessage } from './held.ts'
+import type { Settings } from './options.ts'
+import type { SqsQueue } from './queue.ts'
+import { BATCH, queueName } from './request.ts'
+import { secondsFor, type Visibility } from './visibility.ts'
+
+export interface EndingsParts {
+  readonly settings: Settings
+  readonly queue: SqsQueue
+  readonly visibility: Visibility
+  readonly groups: Groups
+  readonly events: Events
+  /** Whether others may end any moment. */
+  readonly isMoreToCome: () => boolean
+  /** For how long some receive may still bring several messages at once. */
+  readonly severalForMs: () => number
+}
+
+interface Return {
+  readonly held: HeldMessage
+  readonly seconds: number
+  /** When it was first sent and had no answer: perhaps SQS has counted from then on. */
+  lostAt?: number
+}
+
+export class Endings {
+  readonly #parts: EndingsParts
+  readonly #deletes: Batcher<HeldMessage>
+  readonly #returns: Batcher<Return>
+  /** Handled, or not to be, and SQS does not know yet. */
+  readonly open = new DrainableSet<HeldMessage>()
+
+  constructor(parts: EndingsParts) {
+    this.#parts = parts
+    const { queue, visibility, events, isMoreToCome } = parts
+    const common = { most: BATCH, isAboutOneEntry: maybeAboutOneEntry, isMoreToCome }
+    this.#deletes = new Batcher({
+      ...common,
+      send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
+      isWanted: (held) => !held.isGone && visibility.isInTime(held),
+      onAnswered: () => events.fine('deleting'),
+      onProblem: (error) => events.problem('deleting', error),
+    })
+    this.#returns = new Batcher({
+      ...common,
+      send: async (batch) => {
+        const sentAt = monotonicMs()
+        try {
+          return await queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds })))
+        } catch (error) {
+          if (mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
+          throw error
+        }
+      },
+      // Once it may be visible, somebody else may have it, and to ask again would take it from them.
+      isWanted: ({ held, seconds, lostAt = Number.POSITIVE_INFINITY }) =>
+        visibility.isInTime(held) && monotonicMs() < lostAt + seconds * 1_000,
+      onAnswered: () => events.fine('handing back'),
+      onProblem: (error) => events.problem('handing back', error),
+    })
+  }
+
+  /** What SQS does not take from now on is not tried again. */
+  giveUp(): void {
+    this.#deletes.giveUp()
+    this.#returns.giveUp()
+  }
+
+  /** Answers whether it is known to be deleted. */
+  async settle(held: HeldMessage, fate: Fate, durationMs: number): Promise<boolean> {
+    if (fate.end === 'dead') return this.#bury(held, fate.reason, durationMs, fate.error)
+    if (fate.end === 'return') {
+      const { reason, error, note, delayMs = backoffMs(held.receiveCount, this.#parts.settings.backoff) } = fate
+      return this.return(held, reason, delayMs, error, note)
+    }
+    const deleted = await this.#delete(held)
+    const info = Object.assign(infoOf(held), { deleted, durationMs })
+    if (fate.as === 'failed') {
+      const [level, what] = fate.givenUp
+        ? (['error', 'failed, and is not tried again, as its row says'] as const)
+        : (['warn', 'failed, as its row says'] as const)
+      this.#parts.events.log(level, held, what, fate.error)
+      this.#parts.events.emit('failed', { ...info, error: fate.error })
+    } else {
+      this.#parts.events.log('info', held, fate.as === 'handled' ? 'was handled' : 'was already handled')
+      this.#parts.events.emit(fate.as, info)
+    }
+    return deleted
+  }
+
+  async #delete(held: HeldMessage): Promise<boolean> {
+    held.isEnding = true
+    const deleted = await this.#deletes.add(held)
+    if (!deleted) {
+      const because = held.isGone ? 'too late, as somebody else may have it' : 'SQS did not take that'
+      this.#parts.events.log('warn', held, `could not be deleted (${because}) and comes again`)
+    }
+    return deleted
+  }
+
+  /** Visible to others after this long. Answers that it was not deleted. */
+  async return(
+    held: HeldMessage,
+    reason: ReturnReason | DeadReason,
+    delayMs: number,
+    error?: unknown,
+    note?: string,
+  ): Promise<boolean> {
+    this.#parts.visibility.release(held)
+    if (held.isGone) {
+      if (error !== undefined) this.#parts.events.log('warn', held, `ended too late: ${reason}`, error)
+      return false
+    }
+    held.isGone = true // From here on its receipt is for this one request.
+    this.open.add(held)
+    await held.asking // An extension that is carried out later would have the last word.
+    const { settings, groups, severalForMs } = this.#parts
+    const isHead = settings.isFifo && reason !== 'group' && reason !== 'stopping'
+    const isWearing =
+      isHead && settings.onGroupFailure === 'stop' && (held.receiveCount > 1 || groups.isAnyBehind(held))
+    const seconds = secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
+    if (isWearing) groups.stop(held, seconds * 1_000)
+    const told = await this.#returns.add({ held, seconds })
+    this.open.delete(held)
+    if (reason === 'database') this.#parts.events.problem(ASKING, error)
+    const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.receiveCount > 2)
+    const why = note === undefined ? reason : `${reason}, ${note}`
+    this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `comes again in ${seconds} s: ${why}`, error)
+    const because = error === undefined ? {} : { error }
+    this.#parts.events.emit('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
+    return false
+  }
+
+  async #bury(held: HeldMessage, reason: DeadReason, durationMs: number, error: unknown): Promise<boolean> {
+    const { deadLetterQueueUrl: url, backoff, isFifo, onGroupFailure } = this.#parts.settings
+    const say = (then: string) =>
+      this.#parts.events.log('error', held, `can never be handled: ${reason}; ${then}`, error)
+    if (held.isGone) {
+      say('it was found out too late, and it comes again')
+      return false
+    }
+    if (url === undefined) {
+      const meanwhile = isFifo && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
+      say(`there is no deadLetterQueueUrl, so it comes again${meanwhile}`)
+      return this.return(held, reason, backoff.maxMs, error)
+    }
+    try {
+      await sendDeadLetter(this.#parts.queue, url, held, reason)
+    } catch (problem) {
+      this.#parts.events.problem('sending a dead letter', problem)
+      say('the queue for dead letters did not take it, so it comes again')
+      return this.return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
+    }
+    this.#parts.events.fine('sending a dead letter')
+    say(`sent to ${queueName(url)}`)
+    const deleted = await this.#delete(held)
+    const because = error === undefined ? {} : { error }
+    this.#parts.events.emit('dead', { ...infoOf(held), deleted, durationMs, reason, ...because })
+    return deleted
+  }
+}

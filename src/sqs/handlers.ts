@@ -1,0 +1,234 @@
+/** What to do with messages, in front of Postgres. Each answers only when it knows what was committed (decisions/0023). */
+import type { ClientBase } from 'pg'
+import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
+import { Snooze } from '../core/steering.ts'
+import type { Queryable } from '../db/lane.ts'
+import { checkSource, type HandledMessage, type MessageSource } from '../effects/messages.ts'
+import type { Enqueued } from '../jobs/enqueue.ts'
+import type { Arrows } from '../tables/definition.ts'
+import { type FailOptions, isFinal, retryOf } from '../tables/failure.ts'
+import type { Looked, Values } from '../tables/outcomes.ts'
+import type { RowId } from '../tables/row-id.ts'
+import type { StatusTable } from '../tables/status-table.ts'
+import type { WorkClaim, Worked } from '../tables/work.ts'
+import { ask, DatabaseAway } from './database-away.ts'
+import type { Answer } from './disposition.ts'
+import type { SqsMessage } from './held.ts'
+import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './handler-options.ts'
+import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
+
+export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>
+
+/** The part of Leasehold that is used here. */
+interface Enqueues {
+  enqueue<Input>(
+    kind: Kind<Input, unknown>,
+    input: NoInfer<Input>,
+    options: { readonly idempotencyKey: string; readonly partitionKey?: string },
+  ): Promise<Enqueued>
+}
+
+interface HandlesOnce {
+  oncePerMessage<T>(
+    source: MessageSource,
+    messageId: string,
+    handle: (tx: ClientBase) => Promise<T> | T,
+  ): Promise<HandledMessage<T>>
+}
+
+export interface TwoPhases<Body, Column extends string> {
+  readonly id: (message: SqsMessage<Body>) => RowId
+  /** Answers columns to set. */
+  readonly effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
+}
+
+/**
+ * Claims the row, runs the effect with no connection held, and commits the columns that it returns: for effects that must not
+ * happen twice. What it throws is recorded in the row. The table needs its recovery to run, with `publish`.
+ */
+export function inTwoPhases<Body, Column extends string>(
+  table: StatusTable<Arrows, Column>,
+  pool: Queryable,
+  options: TwoPhases<Body, Column>,
+): AnsweringHandle<Body> {
+  checkTable('inTwoPhases', table)
+  checkPool('inTwoPhases', pool)
+  checkFunctions('inTwoPhases', options, ['id', 'effect'])
+  if (table.phases === undefined) {
+    throw new InvalidOptionError('inTwoPhases.table', 'its phases are false, so there is nothing to claim')
+  }
+  const { id, effect } = options
+  return buryingPoison(async (message) => {
+    const rowId = rowIdOf(message, id)
+    // Not the message's own signal: whoever else gets the message finds the row claimed, so there is no reason to stop.
+    const { stopping } = message
+    let isClaimed = false
+    const noting = (claim: WorkClaim) => {
+      isClaimed = true
+      return effect(message, claim)
+    }
+    try {
+      return unlessBusy(table, await ask(() => table.work(pool, rowId, noting, { stopping })))
+    } catch (error) {
+      // A trigger of the table can fail like that, too; whether the id is bad, a look tells.
+      if (!isClaimed && isBadValue(error)) await askById(() => table.status(pool, rowId))
+      throw error
+    }
+  })
+}
+
+export interface OneUpdate<Body, From extends string, To extends string, Column extends string> {
+  readonly id: (message: SqsMessage<Body>) => RowId
+  readonly from: From
+  readonly to: To
+  /** Answers columns to set. Runs twice when two deliveries overlap: of both, one changes the row. */
+  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | null | undefined>
+}
+
+/**
+ * Looks whether the row is ready, runs the work, then changes the row by one UPDATE. What the work throws is recorded in the
+ * row, and what it returns and cannot be stored. Only the ready status of the table can be left that way; from any other the
+ * message comes again instead.
+ */
+export function inOneUpdate<Body, A extends Arrows, From extends keyof A & string, Column extends string>(
+  table: StatusTable<A, Column>,
+  pool: Queryable,
+  options: OneUpdate<Body, From, A[From][number], Column>,
+): AnsweringHandle<Body> {
+  checkTable('inOneUpdate', table)
+  checkPool('inOneUpdate', pool)
+  checkFunctions('inOneUpdate', options, ['id', 'work'], [], ['from', 'to'])
+  const { id, from, to, work } = options
+  table.checkArrow(from, to)
+  const canRecord = table.phases?.ready === from
+  const record = async (rowId: RowId, error: unknown, retry: FailOptions): Promise<Answer> => {
+    if (!canRecord) throw error
+    const recorded = await ask(() => table.fail(pool, rowId, error, retry))
+    if (recorded.outcome !== 'applied') return unlessBusy(table, recorded)
+    return { outcome: 'failed', error, givenUp: recorded.givenUp }
+  }
+  return buryingPoison(async (message) => {
+    const rowId = rowIdOf(message, id)
+    const looked = await askById(() => table.look(pool, rowId, from))
+    if (looked.outcome !== 'ready') return unlessBusy(table, looked)
+    let set: Values<Column> | null | undefined
+    try {
+      set = await work(message)
+    } catch (error) {
+      if (message.signal.aborted) throw error // Not the row's fault; and by now it may be somebody else's.
+      if (error instanceof Snooze) return { outcome: 'again', after: error.delayMs }
+      return record(rowId, error, retryOf(error))
+    }
+    try {
+      return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set ?? {})))
+    } catch (error) {
+      if (error instanceof DatabaseAway || !isFinal(error)) throw error
+      return record(rowId, error, { retry: false }) // To do it again would end in the same.
+    }
+  })
+}
+
+function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked): Answer {
+  const isClaimed = answer.outcome === 'already handled' && answer.status === table.phases?.claimed
+  return isClaimed ? { outcome: 'busy' } : (answer as Answer)
+}
+
+export interface MessageKey<Body> {
+  /** What makes two messages the same. Default: the id that SQS gave it, which is new when a sender sends again. */
+  readonly key?: (message: SqsMessage<Body>) => string
+}
+
+/**
+ * Runs the work in a transaction that also remembers the message: for counters, and whatever has no row with a status. What it
+ * throws rolls back, and the message comes again.
+ */
+export function oncePerMessage<Body>(
+  leasehold: HandlesOnce,
+  source: MessageSource,
+  work: (tx: ClientBase, message: SqsMessage<Body>) => Promise<unknown> | unknown,
+  options: MessageKey<Body> = {},
+): AnsweringHandle<Body> {
+  checkLeasehold('oncePerMessage', leasehold, 'oncePerMessage')
+  checkSource(source)
+  checkFunction('oncePerMessage.work', work)
+  checkFunctions('oncePerMessage', options, [], ['key'])
+  return buryingPoison(async (message) => {
+    const key = keyOf(message, options.key)
+    let theirs: unknown
+    const noting = async (tx: ClientBase) => {
+      try {
+        return await work(tx, message)
+      } catch (error) {
+        theirs = error
+        throw error
+      }
+    }
+    try {
+      return await leasehold.oncePerMessage(source, key, noting)
+    } catch (error) {
+      if (error === theirs) throw error
+      return ask(() => Promise.reject(error))
+    }
+  })
+}
+
+/** Enqueues the body as a job of this kind, once per message. The kind's `keepKey` should be the queue's retention. */
+export function intoQueue<Body>(
+  leasehold: Enqueues,
+  kind: Kind<Body, unknown>,
+  options: MessageKey<Body> = {},
+): AnsweringHandle<Body> {
+  checkFunctions('intoQueue', options, [], ['key'])
+  return intoQueues<Body>(leasehold, { ...options, kinds: [kind], kindOf: () => kind.name })
+}
+
+export interface IntoQueues<Body> extends MessageKey<Body> {
+  readonly kinds: readonly Kind[]
+  /** Which of them: a field of the body, or a function that answers the name. */
+  readonly kindOf: string | ((message: SqsMessage<Body>) => unknown)
+  /** The job's input. Default: the body. */
+  readonly input?: (message: SqsMessage<Body>) => unknown
+}
+
+/** The same for several kinds. A message of a kind that is not among them is a dead letter: `unknown_kind`. */
+export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>): AnsweringHandle<Body> {
+  checkLeasehold('intoQueues', leasehold, 'enqueue')
+  checkFunctions('intoQueues', options, [], ['input', 'key'], ['kinds', 'kindOf'])
+  const { kindOf } = options
+  if (typeof kindOf !== 'function' && (typeof kindOf !== 'string' || kindOf === '')) {
+    throw new InvalidOptionError('intoQueues.kindOf', 'it must be the name of a field of the body, or a function')
+  }
+  const list = Array.isArray(options.kinds) ? (options.kinds as readonly Kind[]) : []
+  const kinds = new Map(list.map((kind) => [kind?.name, kind]))
+  if (kinds.size === 0 || kinds.has(undefined as never)) {
+    throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
+  }
+  return buryingPoison(async (message) => {
+    const kind = kinds.get(nameOf(message, kindOf) as string)
+    if (kind === undefined) return { outcome: 'dead', reason: 'unknown_kind' }
+    const input = options.input === undefined ? message.body : options.input(message)
+    const idempotencyKey = keyOf(message, options.key)
+    try {
+      const enqueued = await ask(() =>
+        leasehold.enqueue(kind, input as never, {
+          idempotencyKey,
+          ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
+        }),
+      )
+      // The same message, whose input was made anew and came out differently: a default of now, a random id.
+      const isSame = enqueued.outcome === 'conflict' && options.key === undefined
+      return isSame ? { outcome: 'existing' } : enqueued
+    } catch (error) {
+      const isBad = error instanceof InvalidInputError || error instanceof ValueNotStorableError
+      if (isBad) return { outcome: 'dead', reason: 'invalid_body', error }
+      throw error
+    }
+  })
+}
+
+function nameOf<Body>(message: SqsMessage<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
+  if (typeof kindOf === 'function') return kindOf(message)
+  const { body } = message as SqsMessage<unknown>
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[kindOf] : undefined
+}

@@ -1,0 +1,190 @@
+/**
+ * A short lock at the moment of the write. The evaluation ran without one, and without a connection; here, under the lock,
+ * its ground is looked at once more, and the write happens only if nothing has changed (decisions/0022).
+ */
+import { randomUUID } from 'node:crypto'
+import type { ClientBase, Pool } from 'pg'
+import { checkText } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
+import {
+  ConcurrentModificationError,
+  InvalidOptionError,
+  LockTimeoutError,
+  TransactionConflictError,
+} from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+import { isConflict } from '../db/conflict.ts'
+import { checkTx, isPool, withTransaction } from '../db/transaction.ts'
+import { LOCK, MARK } from './guard.sql.ts'
+import { areSame, type Seen, toIds } from './seen-ids.ts'
+import { isGuarded, type Rollout } from './rollout.ts'
+
+const MOST_KEYS = 100
+const LOCK_NOT_AVAILABLE = '55P03'
+
+export interface WriteGuardOptions {
+  /** How long to wait for each lock. It is the guard's own: statements of yours wait as long as ever. Default: 2s. */
+  readonly lockTimeout?: Duration
+  /** Told of each conflict, for a log or a metric. What it throws is dropped. */
+  readonly onConflict?: (conflict: ConcurrentModificationError) => unknown
+}
+
+export interface GuardedWrite<T> {
+  /** The place in your code, for counts and messages, such as `open incident`. Few and constant: each is counted. */
+  readonly site: string
+  /** What no two may write at once, such as `entity:7`. Several are taken in one order, whatever order they come in. */
+  readonly lock: string | readonly string[]
+  /** The ids that the evaluation was based on. */
+  readonly seen: Iterable<Seen>
+  /** Reads them again: the same question, asked under the lock. */
+  readonly reread: (tx: ClientBase) => Promise<Iterable<Seen>>
+  /** Runs if nothing has changed. Keep it short: others wait. */
+  readonly write: (tx: ClientBase) => Promise<T>
+  /** How many percent of the keys are guarded; the others are written without lock and re-read. Default: 100. */
+  readonly rollout?: Rollout
+  /** Your open READ COMMITTED transaction. The lock is held until it ends. Default: a transaction of its own. */
+  readonly tx?: ClientBase
+}
+
+export interface GuardCounts {
+  /** Under the lock, nothing had changed. */
+  readonly written: number
+  readonly conflicts: number
+  readonly lockTimeouts: number
+  /** Written without the guard, because the rollout had not come so far. */
+  readonly unguarded: number
+}
+
+export class WriteGuard {
+  readonly #pool: Pool
+  readonly #lockTimeoutMs: number
+  readonly #onConflict: WriteGuardOptions['onConflict']
+  readonly #counts = new Map<string, { -readonly [name in keyof GuardCounts]: GuardCounts[name] }>()
+
+  constructor(pool: Pool, options: WriteGuardOptions = {}) {
+    if (typeof pool !== 'object' || pool === null || !isPool(pool)) {
+      throw new InvalidOptionError('WriteGuard', 'its first argument must be a pool of pg: new pg.Pool({ … })')
+    }
+    checkOptions('WriteGuard', options, ['lockTimeout', 'onConflict'])
+    this.#pool = pool
+    this.#lockTimeoutMs = Math.min(Math.ceil(durationMs('lockTimeout', options.lockTimeout ?? '2s', 1)), 2 ** 31 - 1)
+    this.#onConflict = checkFunction('onConflict', options.onConflict ?? (() => {}))
+  }
+
+  /**
+   * Begins a transaction, takes the lock, reads again what the evaluation has seen, writes if it is still so, commits, and
+   * returns what `write` returned. Throws ConcurrentModificationError if something has changed, LockTimeoutError if the
+   * lock was not to be had, TransactionConflictError if Postgres gave the transaction up, as one of two that waited for each
+   * other; then nothing was written.
+   */
+  async run<T>(guarded: GuardedWrite<T>): Promise<T> {
+    checkOptions('run', guarded ?? null, ['site', 'lock', 'seen', 'reread', 'write', 'rollout', 'tx'])
+    const site = checkText('site', guarded.site, 200)
+    const keys = checkKeys(guarded.lock)
+    const seen = toIds('seen', guarded.seen)
+    const reread = checkFunction('reread', guarded.reread)
+    const write = checkFunction('write', guarded.write)
+    const tx = guarded.tx === undefined ? undefined : checkTx(guarded.tx)
+    const guards = isGuarded(site, keys, guarded.rollout)
+
+    let refusal: ConcurrentModificationError | LockTimeoutError | undefined
+    const work = async (within: ClientBase): Promise<T> => {
+      if (guards) {
+        refusal = await this.#lock(within, keys, tx !== undefined)
+        // A statement of its own: the snapshot of the one that waited for the lock is older than what the others wrote.
+        refusal ??= compare(site, seen, toIds('reread', await reread(within)))
+        if (refusal !== undefined) throw refusal
+      }
+      return write(within)
+    }
+    try {
+      const written = await (tx === undefined
+        ? withTransaction(this.#pool, work, { isolation: 'read committed' })
+        : work(tx))
+      this.#countsOf(site)[guards ? 'written' : 'unguarded']++
+      return written
+    } catch (error) {
+      // Not one that `write` threw, which may have used a guard itself.
+      if (refusal !== undefined && error === refusal) this.#refused(site, refusal)
+      const isOurs = tx === undefined && isConflict(error) && !(error instanceof TransactionConflictError)
+      throw isOurs ? new TransactionConflictError({ cause: error }) : error
+    }
+  }
+
+  /** By site, since this guard was made. In a transaction of yours, a write counts before you commit it. */
+  counts(): Record<string, GuardCounts> {
+    return Object.fromEntries([...this.#counts].map(([site, counts]) => [site, { ...counts }]))
+  }
+
+  async #lock(tx: ClientBase, keys: readonly string[], isForeign: boolean): Promise<LockTimeoutError | undefined> {
+    const mark = isForeign ? randomUUID() : null
+    if (mark !== null) await tx.query({ text: MARK, values: [mark] })
+    const values = [keys, String(this.#lockTimeoutMs), mark]
+    try {
+      const { rows } = await tx.query({ text: LOCK, values, rowMode: 'array' })
+      checkAnswer(rows[0]?.[0])
+      return undefined
+    } catch (error) {
+      if ((error as { code?: unknown } | null)?.code !== LOCK_NOT_AVAILABLE) throw error
+      return new LockTimeoutError(keys.join(', '), this.#lockTimeoutMs, { cause: error })
+    }
+  }
+
+  #refused(site: string, refusal: ConcurrentModificationError | LockTimeoutError): void {
+    if (refusal instanceof LockTimeoutError) {
+      this.#countsOf(site).lockTimeouts++
+      return
+    }
+    this.#countsOf(site).conflicts++
+    try {
+      const answer = this.#onConflict?.(refusal)
+      if (answer instanceof Promise) answer.catch(() => {})
+    } catch {}
+  }
+
+  #countsOf(site: string) {
+    let counts = this.#counts.get(site)
+    if (counts === undefined) {
+      counts = { written: 0, conflicts: 0, lockTimeouts: 0, unguarded: 0 }
+      this.#counts.set(site, counts)
+    }
+    return counts
+  }
+}
+
+/** Distinct and sorted: two callers who mean the same keys have the same list. */
+function checkKeys(lock: string | readonly string[]): string[] {
+  const keys = typeof lock === 'string' ? [lock] : lock
+  if (!Array.isArray(keys) || keys.length === 0 || keys.length > MOST_KEYS) {
+    throw new InvalidOptionError('lock', `it must be a key such as 'entity:7', or 1 to ${MOST_KEYS} of them`)
+  }
+  return [...new Set(Array.from(keys, (key) => checkText('lock', key, 1_000)))].sort()
+}
+
+function compare(
+  site: string,
+  seen: ReadonlySet<string>,
+  found: ReadonlySet<string>,
+): ConcurrentModificationError | undefined {
+  return areSame(seen, found) ? undefined : new ConcurrentModificationError(site, [...seen], [...found])
+}
+
+function checkFunction<F>(option: string, value: F): F {
+  if (typeof value !== 'function') throw new InvalidOptionError(option, 'it must be a function')
+  return value
+}
+
+function checkAnswer(answer: unknown): void {
+  if (answer === 'locked') return
+  if (answer === 'no transaction') {
+    throw new InvalidOptionError(
+      'tx',
+      'no transaction is open on it, so the lock would end with its own statement and protect nothing; send BEGIN first',
+    )
+  }
+  throw new InvalidOptionError(
+    'tx',
+    `its isolation level is ${answer}, so what is read after the lock is as old as the transaction, and what others wrote ` +
+      'since is not seen; begin it with ISOLATION LEVEL READ COMMITTED',
+  )
+}

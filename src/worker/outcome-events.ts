@@ -1,0 +1,90 @@
+import type { DeadLetterReason, Events, WorkerEvents } from './events.ts'
+import type { HeldJob } from './job.ts'
+import type { Known, Outcome, Report } from './pending-outcome.ts'
+
+/** How many outcomes of each sort were recorded. */
+export interface Tally {
+  completed: number
+  /** Failed attempts that will be tried again. */
+  retrying: number
+  deadLetters: number
+  snoozed: number
+  cancelled: number
+  released: number
+  /** Came too late, and changed nothing. */
+  refused: number
+}
+
+export function newTally(): Tally {
+  return { completed: 0, retrying: 0, deadLetters: 0, snoozed: 0, cancelled: 0, released: 0, refused: 0 }
+}
+
+/** Counts an outcome, tells listeners of it, and logs it if somebody should look. */
+export function tellOutcome(events: Events, tally: Tally, report: Report, known: Known): void {
+  const { job, outcome } = report
+  const { jobId, kind, generation } = job.claimed
+  switch (known) {
+    case 'completed':
+      tally.completed++
+      if (events.hasListeners('completed')) events.emit('completed', job.info)
+      break
+    case 'cancelled':
+      tally.cancelled++
+      events.emit('cancelled', job.info)
+      break
+    case 'pending':
+      tellReturned(events, tally, job, outcome)
+      break
+    case 'dead_letter': {
+      const reason = deadLetterReason(report)
+      const error = 'error' in outcome && reason !== 'lease_expired' ? outcome.error : undefined
+      tally.deadLetters++
+      tellDeadLetter(events, { ...job.info, error, reason })
+      break
+    }
+    case 'unrecordable': {
+      const message = `no outcome of job ${jobId} (${kind}) can be stored; it is left until its lease ends`
+      events.emit('problem', { doing: 'recording outcomes', error: new Error(message) })
+      events.log({ level: 'error', message, jobId, kind })
+      break
+    }
+    default: {
+      const tried = outcome.verb
+      if (known === 'refused') tally.refused++
+      events.emit(known, { ...job.info, tried })
+      const became = known === 'refused' ? 'was refused' : 'left no trace'
+      const message = `${tried} of job ${jobId} (${kind}), generation ${generation}, ${became}`
+      events.log({ level: 'warn', message, jobId, kind })
+    }
+  }
+}
+
+/** Whoever buried the job. */
+export function tellDeadLetter(events: Events, letter: WorkerEvents['dead_letter'][0]): void {
+  const { jobId, kind, reason, error } = letter
+  events.emit('dead_letter', letter)
+  const message = `job ${jobId} (${kind}) is a dead letter: ${reason}; see its last_error`
+  events.log({ level: 'error', message, error, jobId, kind })
+}
+
+function deadLetterReason({ outcome, leaseExpired }: Report): DeadLetterReason {
+  if (leaseExpired) return 'lease_expired'
+  return outcome.verb === 'bury' ? outcome.reason : 'attempts_exhausted'
+}
+
+function tellReturned(events: Events, tally: Tally, job: HeldJob, outcome: Outcome): void {
+  if (outcome.verb === 'fail') {
+    tally.retrying++
+    const { error, delayMs } = outcome
+    const { jobId, kind, attempt, maxAttempts } = job.claimed
+    events.emit('retrying', { ...job.info, error, delayMs })
+    const message = `job ${jobId} (${kind}) failed, attempt ${attempt} of ${maxAttempts}; again in ${Math.round(delayMs)} ms`
+    events.log({ level: 'warn', message, error, jobId, kind })
+  } else if (outcome.verb === 'snooze') {
+    tally.snoozed++
+    events.emit('snoozed', { ...job.info, delayMs: outcome.delayMs })
+  } else {
+    tally.released++
+    events.emit('released', job.info)
+  }
+}

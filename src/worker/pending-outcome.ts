@@ -1,0 +1,85 @@
+/** What is to be recorded of a job, and what became of that. */
+import { RolledBackError } from '../core/errors.ts'
+import { encodeSafely } from '../core/storable.ts'
+import { type Lease, leaseOf } from '../jobs/job.ts'
+import { type Completion, type Recorded, type Settlement, wasRecorded } from '../jobs/outcome.ts'
+import type { HeldJob } from './job.ts'
+
+/** What an error may come to, roughly; it is rendered when it is sent. */
+const ERROR_BYTES = 8_192
+
+type WithoutLease<Item> = Item extends Lease ? Omit<Item, keyof Lease> : never
+
+/** complete, or one of the settlements, or confirm: the handler completed the job in a transaction of its own. */
+export type Outcome =
+  | ({ readonly verb: 'complete' } & WithoutLease<Completion>)
+  | WithoutLease<Settlement>
+  | { readonly verb: 'confirm' }
+
+/** What became of an outcome. unrecordable: the server refuses to store it in any form. */
+export type Known = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'unknown' | 'unrecordable'
+
+export interface Report {
+  readonly job: HeldJob
+  outcome: Outcome
+  /** Sent before, and the reply was lost; or a transaction of the handler's may have ended the job. */
+  uncertain: boolean
+  /** The server refused what was in it, so this is a plainer one in its place. */
+  replaced: boolean
+  /** Of what has to be sent, roughly. */
+  readonly bytes: number
+  /** Undefined until then. */
+  known: Known | undefined
+  /** The sweep made the job a dead letter, before this outcome could be recorded. */
+  leaseExpired?: boolean
+}
+
+/** A result is rendered when its handler ends, one at a time, rather than a batch at once. */
+export function render(outcome: Outcome): { outcome: Outcome; bytes: number } {
+  if (outcome.verb !== 'complete') return { outcome, bytes: 'error' in outcome ? ERROR_BYTES : 0 }
+  const { result, ...rest } = outcome
+  if (result === undefined) return { outcome, bytes: 0 }
+  const resultJson = encodeSafely(result)
+  return { outcome: { ...rest, resultJson }, bytes: resultJson.length }
+}
+
+export function backoffOf({ job }: Report): number {
+  return job.handler.kind.backoff.firstMs
+}
+
+export function rolledBack(): RolledBackError {
+  return new RolledBackError(
+    'The handler called job.complete(tx) and returned, but that transaction did not commit. Throw, or await its commit.',
+  )
+}
+
+/** What the record of its claim says of an outcome. */
+export function learn(report: Report, answer: Recorded): void {
+  report.leaseExpired = answer === 'lease_expired'
+  report.known = knownFrom(answer, report)
+}
+
+/** Never held: the claim was gone when the outcome was refused, and a claim never comes back. */
+function knownFrom(answer: Recorded, { job, outcome: { verb } }: Report): Known {
+  if (answer === 'completed' || answer === 'cancelled' || answer === 'dead_letter') return answer
+  if (answer === 'lease_expired') return 'dead_letter'
+  // Not kept, so it left no trace: the handler's transaction has completed it.
+  if (answer === 'unknown') return verb === 'confirm' && job.handler.kind.keepMs === false ? 'completed' : 'unknown'
+  if (!wasRecorded(verb, answer)) return 'refused'
+  return verb === 'bury' ? 'dead_letter' : 'pending'
+}
+
+/** What the queue is to be told; the caller knows which verb it is. */
+export function toItem<Item extends Lease>({ job, outcome }: Report): Item {
+  return { ...outcome, ...leaseOf(job.claimed) } as unknown as Item
+}
+
+/** Tells which report an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */
+export function finder(reports: readonly Report[], answers: number): (lease: Lease) => Report {
+  const byFence = new Map(answers === 0 ? [] : reports.map((report) => [fenceOf(report.job.claimed), report]))
+  return (lease) => byFence.get(fenceOf(lease))!
+}
+
+function fenceOf({ jobId, claimId }: Lease): string {
+  return `${jobId}/${claimId}`
+}

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { clearBusy, fleetOf, markBusy } from '../../src/jobs/wake.ts'
+import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
+import { session } from '../support/queue.ts'
+
+const db = await suiteDatabase()
+
+test('a worker that marks queues as busy and one that clears them do not deadlock', async () => {
+  const lane = new Lane(db.pool)
+  // The order of the rows in the table, in which the clearing finds them, is not that of their names.
+  for (const queue of ['b', 'a']) await markBusy(lane, [queue], 3_600_000)
+  const [keeper, marks, clears] = await Promise.all([session(db), session(db), session(db)])
+  await clears.client.query('set enable_indexscan = off')
+  await keeper.client.query("begin; select from leasehold.busy where queue = 'a' for update")
+  const marking = markBusy(marks.lane, ['a', 'b'], 3_600_000)
+  await waitUntilBlocked(keeper.client, marks.pid)
+  const clearing = clearBusy(clears.lane, ['a', 'b'])
+  const settled = Promise.allSettled([marking, clearing])
+  await Promise.race([clearing.catch(() => {}), waitUntilBlocked(keeper.client, clears.pid)])
+  await keeper.client.query('commit')
+  assert.deepEqual(
+    (await settled).map(({ status }) => status),
+    ['fulfilled', 'fulfilled'],
+  )
+})
+
+test('a queue that is no longer busy is said to be free', async () => {
+  const lane = new Lane(db.pool)
+  await markBusy(lane, ['c', 'd'], 3_600_000)
+  await clearBusy(lane, ['c'])
+  const { rows } = await db.pool.query(
+    "select queue from leasehold.busy where until > leasehold.clock() and queue > 'b'",
+  )
+  assert.deepEqual(rows, [{ queue: 'd' }])
+})
+
+test('a fleet is the workers that serve the queue, run, and were seen lately', async () => {
+  const add = (queue: string, seenAgo: string, stopped: boolean) =>
+    db.pool.query(
+      `insert into leasehold.worker (id, label, version, kinds, queues, started_at, last_seen_at, stopped_at)
+       values (gen_random_uuid(), 'w', '0', '{}', array['also', $1], now(), leasehold.clock() - $2::interval,
+         case when $3 then now() end)`,
+      [queue, seenAgo, stopped],
+    )
+  await add('f', '0', false)
+  await add('f', '1 s', false)
+  await add('f', '1 hour', false)
+  await add('f', '0', true)
+  await add('g', '0', false)
+  assert.equal(await fleetOf(new Lane(db.pool), 'f'), 2)
+})

@@ -1,0 +1,107 @@
+// What a claim returns besides the job: its generation, its bucket, its times.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { effectKey } from '../../src/effects/key.ts'
+import { Effects } from '../../src/effects/once.ts'
+import { claim, newClaimId } from '../../src/jobs/claim.ts'
+import { everySpot } from '../../src/jobs/scan-cursors.ts'
+import { settle } from '../../src/jobs/outcome.ts'
+import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/jobs/stored-time.ts'
+import { freshDatabase, suiteDatabase } from '../support/database.ts'
+import { claimNext, enqueueOne, LEASE_MS, newWorker, session, show } from '../support/queue.ts'
+
+const db = await suiteDatabase()
+const lane = new Lane(db.pool)
+
+test('a generation is at least the time in milliseconds, and higher than the one before, whatever the clock does', async (t) => {
+  const own = await freshDatabase(t)
+  const ownLane = new Lane(own.pool)
+  const id = await enqueueOne(ownLane, { availableAt: new Date('2020-01-01') })
+  assert.equal((await show(own, id)).lease_generation, '0', 'never claimed')
+  const next = async () => {
+    const worker = newWorker()
+    const [job] = await claimNext(ownLane, { worker })
+    await settle(ownLane, worker, [{ ...job!, verb: 'release' }])
+    return job!.generation
+  }
+  const before = Date.now()
+  const first = await next()
+  assert.ok(first >= before - 1 && first <= Date.now() + 1 && Number.isSafeInteger(first))
+  await own.clock.advance('-1 hour')
+  assert.equal(await next(), first + 1, 'a clock that is set back')
+  await own.clock.advance('2 hours')
+  assert.ok((await next()) > first + 3_500_000)
+})
+
+test('only jobs of the buckets asked for are claimed, and a claim returns their buckets', async () => {
+  const keys = ['order:9182', 'user:42', 'user:43']
+  for (const partitionKey of keys) await enqueueOne(lane, { queue: 'buckets', partitionKey })
+  const take = async (buckets: readonly number[]) => {
+    const bits = new Uint8Array(128)
+    for (const bucket of buckets) bits[bucket >> 3]! |= 1 << (bucket & 7)
+    const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
+    const jobs = await claim(lane, { ...request, buckets: bits }, everySpot(['buckets']))
+    return jobs.map(({ partitionKey, bucket }) => [partitionKey, bucket])
+  }
+  assert.deepEqual(await take([]), [])
+  assert.deepEqual(await take([0, 44, 1023]), [])
+  assert.deepEqual(await take([43, 898]), [
+    ['order:9182', 43],
+    ['user:42', 898],
+  ])
+})
+
+test('stored times keep their microseconds, their order and their sign', async () => {
+  const texts = [
+    '-infinity',
+    '1970-01-01 00:00:00.000001+00',
+    '1999-12-31 23:59:59.999999+00',
+    '2000-01-01 00:00:00+00',
+  ]
+  texts.push('2026-11-17 05:18:50.123456+00', '9998-12-31 12:00:00+00')
+  const { rows } = await db.pool.query<{ stored: StoredTime }>(
+    `select encode(timestamptz_send(t), 'hex') as stored from unnest($1::timestamptz[]) with ordinality as i (t, n) order by n`,
+    [texts],
+  )
+  const stored = rows.map((row) => row.stored)
+  const { rows: back } = await db.pool.query('select $1::timestamptz[] = $2::timestamptz[] as same', [
+    texts,
+    stored.map(timeText),
+  ])
+  assert.deepEqual(back, [{ same: true }])
+  for (let i = 1; i < stored.length; i++) {
+    assert.deepEqual([isEarlier(stored[i - 1]!, stored[i]!), isEarlier(stored[i]!, stored[i - 1]!)], [true, false])
+  }
+  assert.equal(dateOf(stored[4]!).toISOString(), '2026-11-17T05:18:50.123Z')
+})
+
+test('no setting of a session changes what a claim returns', async () => {
+  const { client, lane: own } = await session(db)
+  await client.query("set bytea_output = 'escape'; set datestyle = 'SQL, DMY'; set timezone = 'Asia/Kolkata'")
+  await enqueueOne(lane, { queue: 'settings' })
+  const options = { queues: ['settings'], kinds: ['mail'] }
+  const worker = newWorker()
+  const [first] = await claimNext(own, { ...options, worker })
+  await settle(own, worker, [{ ...first!, verb: 'release' }])
+  const [second] = await claimNext(lane, options)
+  assert.deepEqual([first!.createdAt, first!.availableAt], [second!.createdAt, second!.availableAt])
+  assert.equal(effectKey(first!, 'charge'), effectKey(second!, 'charge'))
+})
+
+test('a list of buckets that is too short is refused', async () => {
+  const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
+  await assert.rejects(claim(lane, { ...request, buckets: new Uint8Array(64) }, everySpot(['any'])), { code: '22023' })
+})
+
+test('a job that got the id of another does not find its effects', async () => {
+  const queue = 'reused id'
+  const jobId = await enqueueOne(lane, { queue })
+  const [old] = await claimNext(lane, { queues: [queue], kinds: ['mail'] })
+  await new Effects(lane, old!).once('charge', () => 'receipt of the old job')
+  await db.pool.query('delete from leasehold.job where id = $1', [jobId])
+  await db.pool.query("select setval('leasehold.job_id', $1::bigint, false)", [jobId])
+  assert.equal(await enqueueOne(lane, { queue }), jobId)
+  const [job] = await claimNext(lane, { queues: [queue], kinds: ['mail'] })
+  assert.equal(await new Effects(lane, job!).once('charge', () => 'receipt of the new job'), 'receipt of the new job')
+})

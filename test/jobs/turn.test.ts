@@ -1,0 +1,88 @@
+// A turn: completions and a claim in one statement. Each half does what it would do alone, and both happen or neither.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
+import { newClaimId } from '../../src/jobs/claim.ts'
+import { Marks } from '../../src/jobs/scan-cursors.ts'
+import { type Completion, turn } from '../../src/jobs/outcome.ts'
+import { pause, resume } from '../../src/jobs/pause.ts'
+import { suiteDatabase } from '../support/database.ts'
+import { claimedBy, claimNext, enqueueMany, LEASE_MS, newWorker } from '../support/queue.ts'
+
+const db = await suiteDatabase()
+const lane = new Lane(db.pool)
+const worker = newWorker('host:1')
+
+const take = (items: readonly Completion[], queue: string, limit = 10) => {
+  const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit, leaseMs: LEASE_MS }
+  return turn(lane, items, request, new Marks([queue]).next().walk)
+}
+
+const statusOf = async (ids: readonly string[]) => {
+  const { rows } = await db.pool.query('select id, status::text from leasehold.jobs where id = any ($1)', [ids])
+  const byId = new Map(rows.map(({ id, status }) => [id, status]))
+  return ids.map((id) => byId.get(id))
+}
+
+test('kept, not kept, keyed, stale and locked: each is answered as if it were alone, and jobs are claimed', async () => {
+  const names = ['kept', 'gone', 'keyed', 'stale', 'locked'] as const
+  const options = (name: string) => (name === 'keyed' ? { idempotencyKey: 'k' } : {})
+  const jobs = await Promise.all(names.map((name) => claimedBy(lane, worker, `turn ${name}`, options(name))))
+  const [kept, gone, keyed, stale, locked] = jobs as unknown as readonly [
+    Completion,
+    Completion,
+    Completion,
+    Completion,
+    Completion,
+  ]
+  const waiting = await enqueueMany(lane, 3, { queue: 'turn' })
+  const client = await db.connect()
+  await client.query('begin')
+  await client.query('select from leasehold.job where id = $1 for update', [locked.jobId])
+
+  const items = [kept, { ...gone, keepMs: false as const }, { ...keyed, keepMs: false as const }]
+  const { ended, claimed } = await take([...items, { ...stale, claimId: newClaimId() }, locked], 'turn')
+  await client.query('rollback')
+  assert.deepEqual(
+    [ended.refused.map(({ jobId }) => jobId), ended.busy.map(({ jobId }) => jobId)],
+    [[stale.jobId], [locked.jobId]],
+  )
+  assert.deepEqual(
+    claimed.jobs.map(({ jobId }) => jobId),
+    waiting,
+  )
+  assert.deepEqual(await statusOf([kept, gone, keyed, stale, locked].map(({ jobId }) => jobId)), [
+    'completed',
+    undefined,
+    'completed',
+    'processing',
+    'processing',
+  ])
+  assert.deepEqual(await statusOf(waiting), ['processing', 'processing', 'processing'])
+})
+
+test('what it completes it does not claim, also if it is the next in the queue', async () => {
+  await enqueueMany(lane, 2, { queue: 'turn next' })
+  const [first] = await claimNext(lane, { queues: ['turn next'], kinds: ['mail'], worker })
+  const { claimed } = await take([{ ...first!, keepMs: false }], 'turn next')
+  assert.equal(claimed.jobs.length, 1)
+  assert.notEqual(claimed.jobs[0]!.jobId, first!.jobId)
+})
+
+test('with nothing to claim, or everything paused, it completes all the same', async () => {
+  const [one, other] = [await claimedBy(lane, worker, 'turn idle'), await claimedBy(lane, worker, 'turn paused')]
+  const idle = await take([one], 'turn idle')
+  assert.deepEqual([idle.ended.refused, idle.claimed.jobs, idle.claimed.at === undefined], [[], [], false])
+  await pause(lane, { kind: 'mail' }, {})
+  const paused = await take([other], 'turn paused')
+  await resume(lane, { kind: 'mail' }, {})
+  assert.deepEqual([paused.ended.refused, paused.claimed.jobs, paused.claimed.at], [[], [], undefined])
+  assert.deepEqual(await statusOf([one.jobId, other.jobId]), ['completed', 'completed'])
+})
+
+test('a result that the server refuses leaves both halves undone', async () => {
+  const held = await claimedBy(lane, worker, 'turn refused')
+  const waiting = await enqueueMany(lane, 1, { queue: 'turn refused' })
+  await assert.rejects(take([{ ...held, resultJson: '{' }], 'turn refused'), { code: '22P02' })
+  assert.deepEqual(await statusOf([held.jobId, ...waiting]), ['processing', 'pending'])
+})
