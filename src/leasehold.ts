@@ -20,7 +20,6 @@ import {
   type ManyOptions,
   toNewJob,
 } from './enqueue-options.ts'
-import { WriteGuard, type WriteGuardOptions } from './tables/guard.ts'
 import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
@@ -37,6 +36,7 @@ import {
   redrive,
 } from './jobs/operator.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
+import { WriteGuard, type WriteGuardOptions } from './tables/guard.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'

@@ -76,7 +76,7 @@ async function once(worker: BenchWorker, tally: Tally, batch: number): Promise<v
   tally.completed += leases.length
 }
 
-/** Plans, caches and marks as in a worker that has been running for a while. Answers the slowest first claim in ms. */
+/** Plans, caches and cursors as in a worker that has been running for a while. Answers the slowest first claim in ms. */
 export async function warmUp(workers: readonly BenchWorker[], tally: Tally, batch: number): Promise<number> {
   let slowestMs = 0
   for (const worker of workers) {

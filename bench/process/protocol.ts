@@ -20,7 +20,7 @@ export interface Commands {
   trickle(options: At & Arriving): Arrivals
   /** Small batches at regular times. Ends early, and says so, when it has taken too long. */
   pace(options: At & Arriving & { readonly batch: number; readonly limitSeconds: number }): Paced
-  /** Answers when the worker has been started. Marks are sent as handlers are called. */
+  /** Answers when the worker has been started. ScanCursors are sent as handlers are called. */
   work(options: At & WorkOptions): object
   usage(options: { readonly collectGarbage?: boolean }): Usage
   /** When the handler of each job was called, by the number of the job. Null for those that were not. */
@@ -88,7 +88,7 @@ export interface WorkOptions {
   readonly handlerMeanMs?: number
   /** Calls of the handler at which a mark is sent, ascending. */
   readonly marks: readonly number[]
-  /** Marks come with the memory that is left after a collection, which takes a while. */
+  /** ScanCursors come with the memory that is left after a collection, which takes a while. */
   readonly collectGarbage?: boolean
 }
 

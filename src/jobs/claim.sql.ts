@@ -6,7 +6,7 @@ export const CLAIM = `-- job.claim
 select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, older_ms => $10, younger_ms => $11,
   crashes_from => $12, crashes_to => $13, buckets => $14, share => $15)`
 
-// The fence of a renewal is the ledger row itself: the sweep deletes it, or marks it swept, before the next claim.
+// The fence of a renewal is the ledger row itself: the sweep deletes it, or cursors it swept, before the next claim.
 export const RENEW = `-- claim.renew
 update leasehold.claim set expires_at = leasehold.clock() + $3 * interval '1 ms'
 where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2 and not swept

@@ -4,7 +4,7 @@ import type { Lane, Row } from '../db/lane.ts'
 import { checkId, checkLease, idArray, numericArray } from '../db/parameters.ts'
 import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
-import { everySpot, type Look, type Spot, type Walk } from './scan-cursors.ts'
+import { everyStart, type Look, type ScanStart, type Walk } from './scan-cursors.ts'
 import { isEarlier, type StoredTime } from './stored-time.ts'
 
 /** A claim is swept in one statement, which must stay short. */
@@ -60,7 +60,7 @@ export async function claimSuspects(
   request: ClaimRequest,
   queues: readonly string[],
 ): Promise<ClaimedJob[]> {
-  const spots = everySpot(shuffled(queues))
+  const spots = everyStart(shuffled(queues))
   const together = { ...request, limit: Math.min(request.limit, COMPANY_AFTER_FIRST_CRASH) }
   const few = () => claimWithCrashes(lane, together, spots, 1, 1)
   const alone = () => claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767)
@@ -134,7 +134,7 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
 }
 
 /** Queues, priorities, from when, from which id, and how long due: from and to. */
-function spotArguments(spots: readonly Spot[]): unknown[] {
+function spotArguments(spots: readonly ScanStart[]): unknown[] {
   return [
     spots.map((spot) => spot.queue),
     numericArray(spots.map((spot) => spot.priority)),

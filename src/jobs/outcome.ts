@@ -6,7 +6,6 @@ import type { Lane } from '../db/lane.ts'
 import { checkId, idArray, numericArray } from '../db/parameters.ts'
 import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
 import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
-import type { Walk } from './scan-cursors.ts'
 import {
   BE_IN_A_TRANSACTION,
   CANCEL_REQUESTS,
@@ -20,6 +19,7 @@ import {
   SETTLE,
   TURN,
 } from './outcome.sql.ts'
+import type { Walk } from './scan-cursors.ts'
 
 /** Of the reason of a cancellation. */
 export const REASON_CHARS = 1_000

@@ -40,7 +40,7 @@ const DEEP_AT_ONCE = 64
 const OTHERS_AT_ONCE = 8
 
 /** A (queue, priority) and the row to start from. */
-export interface Spot {
+export interface ScanStart {
   readonly queue: string
   readonly priority: number
   readonly fromAt: string
@@ -54,7 +54,7 @@ export interface Look {
   readonly dueForMs?: { readonly from: number; readonly to: number } | undefined
 }
 
-export type Walk = readonly Spot[] | Look
+export type Walk = readonly ScanStart[] | Look
 
 export interface Asked {
   readonly walk: Walk
@@ -80,7 +80,7 @@ export interface Answer {
 
 interface Place {
   readonly queue: string
-  readonly marks: Map<number, Spot & { readonly at: StoredTime }>
+  readonly cursors: Map<number, ScanStart & { readonly at: StoredTime }>
   /** It was asked before. */
   known: boolean
   /** It had more than its share when it was asked last. */
@@ -90,13 +90,13 @@ interface Place {
 }
 
 /** The beginning of every priority of these queues, most urgent first. */
-export function everySpot(queues: readonly string[]): Spot[] {
+export function everyStart(queues: readonly string[]): ScanStart[] {
   // Each spot once: a row this claim has locked itself does not count as locked, and would be taken twice.
   const once = [...new Set(queues)]
   return PRIORITIES.flatMap((priority) => once.map((queue) => ({ queue, priority, fromAt: '-infinity', fromId: '0' })))
 }
 
-export class Marks {
+export class ScanCursors {
   readonly #places: readonly Place[]
   readonly #byQueue: ReadonlyMap<string, Place>
   readonly #now: () => number
@@ -119,7 +119,7 @@ export class Marks {
   /** `now` is monotonic, in milliseconds. */
   constructor(queues: readonly string[], now: () => number = () => performance.now(), random = Math.random) {
     const newPlace = (queue: string): Place => {
-      return { queue, marks: new Map(), known: false, deep: false, emptyAt: undefined }
+      return { queue, cursors: new Map(), known: false, deep: false, emptyAt: undefined }
     }
     this.#places = [...new Set(queues)].map(newPlace)
     this.#byQueue = new Map(this.#places.map((place) => [place.queue, place]))
@@ -178,7 +178,7 @@ export class Marks {
     this.#slices.failed(afterMs)
   }
 
-  /** Something may have appeared behind the marks: a change of the ring, a call for help. */
+  /** Something may have appeared behind the cursors: a change of the ring, a call for help. */
   lookFromStart(): void {
     this.#hurry = true
   }
@@ -245,9 +245,9 @@ export class Marks {
       const hasMore = count >= share
       if (hasMore) deep.add(place)
       // What a look found behind the mark was all there was: the next claim need not step over what lies between.
-      const mark = place.marks.get(priority)
+      const mark = place.cursors.get(priority)
       if (fromStart && !full && !hasMore && mark !== undefined && isEarlier(at, mark.at)) continue
-      place.marks.set(priority, { queue, priority, fromAt: timeText(at), fromId, at })
+      place.cursors.set(priority, { queue, priority, fromAt: timeText(at), fromId, at })
     }
     return deep
   }
@@ -266,13 +266,13 @@ export class Marks {
   }
 
   /** Most urgent first. A queue without a mark is asked for every priority. */
-  #spotsOf(places: readonly Place[]): Spot[] {
-    const spots: Spot[] = []
+  #spotsOf(places: readonly Place[]): ScanStart[] {
+    const spots: ScanStart[] = []
     const starts = places.map(({ emptyAt }) => emptyAt && textBefore(emptyAt, Math.round(this.#lateByMs)))
     for (const priority of PRIORITIES) {
-      places.forEach(({ queue, marks }, index) => {
-        const mark = marks.get(priority)
-        if (mark === undefined && marks.size > 0) return
+      places.forEach(({ queue, cursors }, index) => {
+        const mark = cursors.get(priority)
+        if (mark === undefined && cursors.size > 0) return
         const fromAt = starts[index]
         if (fromAt !== undefined) spots.push({ queue, priority, fromAt, fromId: '0' })
         else spots.push(mark ?? { queue, priority, fromAt: '-infinity', fromId: '0' })

@@ -5,8 +5,8 @@ import { Batcher } from '../runtime/batcher.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
 import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
 import { sendDeadLetter } from './dead-letters.ts'
+import type { DeadReason, Disposition, ReturnReason } from './disposition.ts'
 import { ASKING, type Events, infoOf } from './events.ts'
-import type { DeadReason, Fate, ReturnReason } from './disposition.ts'
 import type { Groups } from './groups.ts'
 import type { HeldMessage } from './held.ts'
 import type { Settings } from './options.ts'
@@ -14,7 +14,7 @@ import type { SqsQueue } from './queue.ts'
 import { BATCH, queueName } from './request.ts'
 import { secondsFor, type Visibility } from './visibility.ts'
 
-export interface EndingsParts {
+export interface AcknowledgerParts {
   readonly settings: Settings
   readonly queue: SqsQueue
   readonly visibility: Visibility
@@ -33,14 +33,14 @@ interface Return {
   lostAt?: number
 }
 
-export class Endings {
-  readonly #parts: EndingsParts
+export class Acknowledger {
+  readonly #parts: AcknowledgerParts
   readonly #deletes: Batcher<HeldMessage>
   readonly #returns: Batcher<Return>
   /** Handled, or not to be, and SQS does not know yet. */
   readonly open = new DrainableSet<HeldMessage>()
 
-  constructor(parts: EndingsParts) {
+  constructor(parts: AcknowledgerParts) {
     this.#parts = parts
     const { queue, visibility, events, isMoreToCome } = parts
     const common = { most: BATCH, isAboutOneEntry: maybeAboutOneEntry, isMoreToCome }
@@ -77,23 +77,23 @@ export class Endings {
   }
 
   /** Answers whether it is known to be deleted. */
-  async settle(held: HeldMessage, fate: Fate, durationMs: number): Promise<boolean> {
-    if (fate.end === 'dead') return this.#bury(held, fate.reason, durationMs, fate.error)
-    if (fate.end === 'return') {
-      const { reason, error, note, delayMs = backoffMs(held.receiveCount, this.#parts.settings.backoff) } = fate
+  async settle(held: HeldMessage, disposition: Disposition, durationMs: number): Promise<boolean> {
+    if (disposition.end === 'dead') return this.#bury(held, disposition.reason, durationMs, disposition.error)
+    if (disposition.end === 'return') {
+      const { reason, error, note, delayMs = backoffMs(held.receiveCount, this.#parts.settings.backoff) } = disposition
       return this.return(held, reason, delayMs, error, note)
     }
     const deleted = await this.#delete(held)
     const info = Object.assign(infoOf(held), { deleted, durationMs })
-    if (fate.as === 'failed') {
-      const [level, what] = fate.givenUp
+    if (disposition.as === 'failed') {
+      const [level, what] = disposition.givenUp
         ? (['error', 'failed, and is not tried again, as its row says'] as const)
         : (['warn', 'failed, as its row says'] as const)
-      this.#parts.events.log(level, held, what, fate.error)
-      this.#parts.events.emit('failed', { ...info, error: fate.error })
+      this.#parts.events.log(level, held, what, disposition.error)
+      this.#parts.events.emit('failed', { ...info, error: disposition.error })
     } else {
-      this.#parts.events.log('info', held, fate.as === 'handled' ? 'was handled' : 'was already handled')
-      this.#parts.events.emit(fate.as, info)
+      this.#parts.events.log('info', held, disposition.as === 'handled' ? 'was handled' : 'was already handled')
+      this.#parts.events.emit(disposition.as, info)
     }
     return deleted
   }

@@ -1,7 +1,7 @@
 /**
  * A consumer of one SQS queue.
  *
- *   receiver ──messages──► groups ──► fate: body, handler ──► deletes, dead letters, returns
+ *   receiver ──messages──► groups ──► disposition: body, handler ──► deletes, dead letters, returns
  *                            visibility: extends all that is held, and gives up in time
  *
  * A message is held from the moment it is received until it is known to be deleted, or visible to others again. Nothing is
@@ -16,9 +16,9 @@ import { Chores } from '../runtime/chores.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
 import { Lifecycle } from '../runtime/lifecycle.ts'
 import { Service } from '../runtime/service.ts'
-import { Endings } from './acknowledger.ts'
+import { Acknowledger } from './acknowledger.ts'
+import { dispositionOf, type ReturnReason, saysOfDatabase } from './disposition.ts'
 import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
-import { fateOf, type ReturnReason, saysOfDatabase } from './disposition.ts'
 import { Groups } from './groups.ts'
 import { HeldMessage } from './held.ts'
 import { type Settings, type SqsConsumerOptions, settings } from './options.ts'
@@ -37,7 +37,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
   readonly #receiver: Receiver
   readonly #visibility: Visibility
   readonly #groups: Groups
-  readonly #endings: Endings
+  readonly #acknowledger: Acknowledger
   readonly #chores: Chores
   /** Their handlers run. */
   readonly #running = new DrainableSet<HeldMessage>()
@@ -66,7 +66,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
       problem: problem('extending visibility'),
     })
     const isMoreToCome = () => this.#running.size > 0
-    this.#endings = new Endings({
+    this.#acknowledger = new Acknowledger({
       settings: this.#settings,
       queue: this.#queue,
       visibility: this.#visibility,
@@ -115,7 +115,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
 
   /** How many messages are held: waiting for their turn, being handled, or about to be deleted. */
   get held(): number {
-    return this.#waiting + this.#running.size + this.#endings.open.size
+    return this.#waiting + this.#running.size + this.#acknowledger.open.size
   }
 
   async #start(): Promise<void> {
@@ -132,10 +132,10 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
   }
 
   async #finish(closed: Promise<unknown>): Promise<void> {
-    for (const held of [...this.#running].reverse()) void this.#endings.return(held, 'stopping', 0)
+    for (const held of [...this.#running].reverse()) void this.#acknowledger.return(held, 'stopping', 0)
     await closed
-    await this.#endings.open.left(LAST_WORDS_MS)
-    this.#endings.giveUp()
+    await this.#acknowledger.open.left(LAST_WORDS_MS)
+    this.#acknowledger.giveUp()
     await this.#visibility.stop()
   }
 
@@ -207,22 +207,22 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
   async #handle(held: HeldMessage): Promise<boolean> {
     // Its time ran out before its turn; or it came in when we had already hung up.
     if (held.isGone) return false
-    if (this.lifecycle.isStopping) return this.#endings.return(held, 'stopping', 0)
+    if (this.lifecycle.isStopping) return this.#acknowledger.return(held, 'stopping', 0)
     this.#running.add(held)
     this.#visibility.begin(held)
     const startedAt = monotonicMs()
-    const fate = await fateOf(held, this.#settings, this.#settings.handle)
+    const disposition = await dispositionOf(held, this.#settings, this.#settings.handle)
     held.startedAt = undefined
-    this.#endings.open.add(held)
+    this.#acknowledger.open.add(held)
     this.#running.delete(held)
-    const there = saysOfDatabase(fate)
+    const there = saysOfDatabase(disposition)
     if (there) this.events.fine(ASKING)
     this.#receiver.databaseIs(there)
     this.#receiver.more()
     try {
-      return await this.#endings.settle(held, fate, monotonicMs() - startedAt)
+      return await this.#acknowledger.settle(held, disposition, monotonicMs() - startedAt)
     } finally {
-      this.#endings.open.delete(held)
+      this.#acknowledger.open.delete(held)
       this.#receiver.more()
     }
   }
@@ -234,11 +234,11 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
 
   #handBack(waiting: readonly HeldMessage[], reason: ReturnReason): void {
     this.#waiting -= waiting.length
-    for (const held of waiting) void this.#endings.return(held, reason, 0)
+    for (const held of waiting) void this.#acknowledger.return(held, reason, 0)
   }
 
   /** A queue that takes no deletes must not fill the memory. */
   #tooManyEnding(): number {
-    return Math.max(0, this.#endings.open.size - Math.max(100, this.#settings.concurrency))
+    return Math.max(0, this.#acknowledger.open.size - Math.max(100, this.#settings.concurrency))
   }
 }

@@ -51,7 +51,7 @@ type Answered = Answer | (object & { readonly outcome?: never }) | string | numb
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing
 export type Handle<Body = unknown> = (message: SqsMessage<Body>) => Answered | void | Promise<Answered | void>
 
-export type Fate =
+export type Disposition =
   | { readonly end: 'delete'; readonly as: 'handled' | 'already_handled' }
   | { readonly end: 'delete'; readonly as: 'failed'; readonly error: unknown; readonly givenUp: boolean }
   | { readonly end: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
@@ -71,7 +71,7 @@ export interface Reading {
 }
 
 /** Never rejects. */
-export async function fateOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Fate> {
+export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Disposition> {
   let body: unknown
   try {
     const read = await readBody(held.text, reading)
@@ -91,7 +91,7 @@ export async function fateOf(held: HeldMessage, reading: Reading, handle: Handle
   }
 }
 
-async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<{ body: unknown } | Fate> {
+async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<{ body: unknown } | Disposition> {
   if (Buffer.byteLength(text) > maxBodyBytes) return { end: 'dead', reason: 'too_large' }
   if (body === 'text') return { body: text }
   let value: unknown
@@ -109,7 +109,7 @@ async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<
   }
 }
 
-function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): Fate {
+function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): Disposition {
   switch (answer?.outcome) {
     case undefined:
       // Done, or left in the middle as it was told to: it does not say which. To come once too often is the lesser harm.
@@ -154,7 +154,7 @@ function delay(after: Duration | undefined): { delayMs?: number } {
   return after === undefined ? {} : { delayMs: durationMs('after', after) }
 }
 
-function thrown(held: HeldMessage, error: unknown): Fate {
+function thrown(held: HeldMessage, error: unknown): Disposition {
   if (held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
   if (error instanceof Fatal) return { end: 'dead', reason: 'fatal', error }
   if (error instanceof Cancel) return { end: 'delete', as: 'handled' } // No longer wanted.
@@ -166,8 +166,8 @@ function thrown(held: HeldMessage, error: unknown): Fate {
 }
 
 /** Whether it was there. undefined: nobody has asked it, or not that we know of. */
-export function saysOfDatabase(fate: Fate): boolean | undefined {
-  if (fate.end === 'dead') return undefined
-  if (fate.end === 'delete' || fate.reason.startsWith('row_')) return true
-  return fate.reason === 'database' ? false : undefined
+export function saysOfDatabase(disposition: Disposition): boolean | undefined {
+  if (disposition.end === 'dead') return undefined
+  if (disposition.end === 'delete' || disposition.reason.startsWith('row_')) return true
+  return disposition.reason === 'database' ? false : undefined
 }

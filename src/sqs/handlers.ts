@@ -14,8 +14,8 @@ import type { StatusTable } from '../tables/status-table.ts'
 import type { WorkClaim, Worked } from '../tables/work.ts'
 import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './disposition.ts'
-import type { SqsMessage } from './held.ts'
 import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './handler-options.ts'
+import type { SqsMessage } from './held.ts'
 import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
 
 export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>

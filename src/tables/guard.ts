@@ -16,8 +16,8 @@ import { checkOptions } from '../core/options.ts'
 import { isConflict } from '../db/conflict.ts'
 import { checkTx, isPool, withTransaction } from '../db/transaction.ts'
 import { LOCK, MARK } from './guard.sql.ts'
-import { areSame, type Seen, toIds } from './seen-ids.ts'
 import { isGuarded, type Rollout } from './rollout.ts'
+import { areSame, type Seen, toIds } from './seen-ids.ts'
 
 const MOST_KEYS = 100
 const LOCK_NOT_AVAILABLE = '55P03'

@@ -10,7 +10,7 @@ import type { Lane } from '../db/lane.ts'
 import { type Buried, buried, buriedLately } from '../jobs/housekeeping.ts'
 import type { JobId } from '../jobs/job.ts'
 import type { Events } from './events.ts'
-import { tellDeadLetter } from './outcome-events.ts'
+import { announceDeadLetter } from './outcome-events.ts'
 
 /** The server has ended a statement by then, whatever it waited for. */
 const ENDS_WITHIN_MS = 30_000
@@ -18,7 +18,7 @@ const ENDS_WITHIN_MS = 30_000
 const MARGIN_MS = 5_000
 const REMEMBERED = 10_000
 
-export class Obituaries {
+export class Burials {
   readonly #lane: Lane
   readonly #events: Events
   /** Announced by this process: job and generation. */
@@ -57,7 +57,7 @@ export class Obituaries {
   async #tell(jobIds: readonly JobId[]): Promise<void> {
     for (const letter of await buried(this.#lane, jobIds)) {
       this.#told.add(nameOf(letter))
-      tellDeadLetter(this.#events, letter)
+      announceDeadLetter(this.#events, letter)
     }
     for (const name of this.#told) {
       if (this.#told.size <= REMEMBERED) break

@@ -1,7 +1,7 @@
 /**
  * The one fetcher of a worker: decides when to claim, from where, and how much.
  *
- * While claims come back full there is more to do, and the next is sent as soon as there is room. A short one means that
+ * While claims come back full there is more to do, and the next is sent as soon as there is demand. A short one means that
  * the queues are empty: then it is time to wait, for a wake-up or for the poll interval, whichever is first.
  *
  * Not every idle worker answers every wake-up (eagerness.ts). One that finds more than it can take, after there was nothing,
@@ -17,12 +17,12 @@ import type { Lane } from '../db/lane.ts'
 import { maybeSent } from '../db/session.ts'
 import { claimSuspects, newClaimId, suspectsWait } from '../jobs/claim.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../jobs/job.ts'
-import { Marks } from '../jobs/scan-cursors.ts'
+import { ScanCursors } from '../jobs/scan-cursors.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
 import type { Runner } from './runner.ts'
-import type { Room, Slots } from './slots.ts'
+import type { ClaimDemand, Slots } from './slots.ts'
 import type { Turns } from './turns.ts'
 
 export const SUSPECTS_AT_ONCE = 16
@@ -64,7 +64,7 @@ type ClaimMode = { readonly for: 'everyone' } | { readonly for: 'suspects'; read
 
 export class Fetcher {
   readonly #options: FetcherOptions
-  readonly #marks: Marks
+  readonly #cursors: ScanCursors
   readonly #loop: Loop
   readonly #burst: Burst
   #mode: ClaimMode = { for: 'everyone' }
@@ -84,7 +84,7 @@ export class Fetcher {
 
   constructor(options: FetcherOptions) {
     this.#options = options
-    this.#marks = new Marks(options.queues)
+    this.#cursors = new ScanCursors(options.queues)
     this.#eagerness = new Eagerness(options.pollMs)
     this.#burst = new Burst(options.lane, options.queues)
     this.#loop = new Loop(() => this.#tick(), options.events)
@@ -107,7 +107,7 @@ export class Fetcher {
 
   /** Somebody has put work into this queue. */
   wake(queue: string): void {
-    this.#marks.tell(queue)
+    this.#cursors.tell(queue)
     this.#isWoken = true
     const afterMs = Math.max(this.#eagerness.answerAfterMs(), this.#options.turns.waitMs)
     if (afterMs === 0) this.#claimNow()
@@ -120,14 +120,14 @@ export class Fetcher {
   /** There is more in this queue than another worker can take. */
   help(queue: string): void {
     if (this.#burst.isOn) return
-    this.#marks.tell(queue)
+    this.#cursors.tell(queue)
     this.#isWoken = true
     this.#claimNow()
   }
 
   /** There may be work anywhere. */
   lookNow(): void {
-    this.#marks.lookFromStart()
+    this.#cursors.lookFromStart()
     this.#claimNow()
   }
 
@@ -140,7 +140,7 @@ export class Fetcher {
   /** Whether this worker is told of new work. What was enqueued before has not told it. */
   setHears(hears: boolean): void {
     this.#hears = hears
-    this.#marks.isTold = hears
+    this.#cursors.isTold = hears
     if (hears) this.lookNow()
   }
 
@@ -149,7 +149,7 @@ export class Fetcher {
     this.#eagerness.fleet = workers
   }
 
-  /** A job is done with, so there may be room. */
+  /** A job is done with, so there may be demand. */
   #slotsFreed(): void {
     // The claim under way will show whether there is anything for it.
     this.#freedMeanwhile = this.#isClaiming
@@ -197,22 +197,22 @@ export class Fetcher {
 
   async #claimAll(): Promise<number> {
     const { slots, runner } = this.#options
-    let room = runner.takesMore ? slots.room() : undefined
-    if (room === undefined) return Number.POSITIVE_INFINITY
-    let last = await this.#claim(room)
-    for (room = slots.room(room); last.more && room !== undefined; room = slots.room(room))
-      last = await this.#claim(room)
+    let demand = runner.takesMore ? slots.demand() : undefined
+    if (demand === undefined) return Number.POSITIVE_INFINITY
+    let last = await this.#claim(demand)
+    for (demand = slots.demand(demand); last.more && demand !== undefined; demand = slots.demand(demand))
+      last = await this.#claim(demand)
     if (last.more) {
       await this.#burst.goesOn(last, this.#eagerness.isAlone)
       return 0
     }
     // What was short from a mark, or in a slice, may not be from the beginning.
-    if (!last.nothingElse && this.#marks.lookIsDue()) return 0
+    if (!last.nothingElse && this.#cursors.lookIsDue()) return 0
     this.#burst.isOver()
     if (this.#burst.saidBusy) {
       // Whoever enqueued while we were busy told nobody. Look once more, now that they will.
       await this.#burst.clearBusy()
-      this.#marks.lookFromStart()
+      this.#cursors.lookFromStart()
       return 0
     }
     // Of a kind that was not asked for there may be more, as soon as one of its jobs has ended.
@@ -221,24 +221,24 @@ export class Fetcher {
     if (slots.held === 0 && last.nothingElse) this.#nothingLeft()
     const pollMs = this.#options.pollMs * (0.75 + 0.5 * Math.random())
     // A wake-up that came too soon after a look for another is not forgotten until the next poll.
-    return last.nothingElse ? pollMs : Math.min(pollMs, this.#marks.lookDueInMs())
+    return last.nothingElse ? pollMs : Math.min(pollMs, this.#cursors.lookDueInMs())
   }
 
-  async #claim(room: Room): Promise<Last> {
+  async #claim(demand: ClaimDemand): Promise<Last> {
     const { turns, worker, leaseMs, slots, runner, until, concurrency } = this.#options
     const once = until === 'once'
-    const limit = once ? Math.min(room.limit, concurrency - this.#claimed) : room.limit
-    const everyKind = room.kinds.length === this.#options.kinds.length
-    const asked = this.#marks.next(limit, everyKind ? undefined : new Set(room.queues))
+    const limit = once ? Math.min(demand.limit, concurrency - this.#claimed) : demand.limit
+    const everyKind = demand.kinds.length === this.#options.kinds.length
+    const asked = this.#cursors.next(limit, everyKind ? undefined : new Set(demand.queues))
     const isAnswer = this.#isWoken
     this.#isWoken = false
     if (asked.fromStart) this.#answerNoMore()
     const claimId = newClaimId()
     const sentAt = monotonicMs()
     // One batch and no more: nobody has a share.
-    const request = { claimId, worker, kinds: room.kinds, limit, leaseMs, share: once ? limit : asked.share }
+    const request = { claimId, worker, kinds: demand.kinds, limit, leaseMs, share: once ? limit : asked.share }
     const claimed = await turns.claim(request, asked.walk).catch((error) => {
-      this.#marks.failed(asked, monotonicMs() - sentAt)
+      this.#cursors.failed(asked, monotonicMs() - sentAt)
       if (maybeSent(error)) runner.replyLost(claimId)
       throw error
     })
@@ -247,7 +247,7 @@ export class Fetcher {
     if (jobs.length > 0) this.#eagerness.found()
     else if (isAnswer) this.#eagerness.inVain()
     slots.noteRoundTrip(monotonicMs() - sentAt)
-    const { more, nothingElse } = this.#marks.learn(asked, { ...claimed, limit })
+    const { more, nothingElse } = this.#cursors.learn(asked, { ...claimed, limit })
     const queues = [...new Set(jobs.map(({ queue }) => queue))]
     return { more: more && !(once && this.#claimed >= concurrency), nothingElse, everyKind, queues, limit }
   }
@@ -291,7 +291,7 @@ export class Fetcher {
 
   #backToEveryone(): number {
     this.#mode = { for: 'everyone' }
-    this.#marks.lookFromStart()
+    this.#cursors.lookFromStart()
     return 0
   }
 }

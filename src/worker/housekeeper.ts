@@ -25,9 +25,9 @@ import type { JobId } from '../jobs/job.ts'
 import { pruneActions, pruneWorkers } from '../jobs/registry.ts'
 import { type Duty, takeDuties, takeSooner } from '../runtime/duty.ts'
 import { Loop } from '../runtime/loop.ts'
+import { Burials } from './burials.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
-import { Obituaries } from './burials.ts'
 
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
@@ -62,7 +62,7 @@ export interface HousekeeperOptions {
 export class Housekeeper {
   readonly #options: HousekeeperOptions
   readonly #loop: Loop
-  readonly #obituaries: Obituaries
+  readonly #burials: Burials
   #everyMs: Partial<Record<Duty, number>>
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #stopping = false
@@ -76,7 +76,7 @@ export class Housekeeper {
       prune: 600_000,
       partitions: 3_600_000,
     }
-    this.#obituaries = new Obituaries(options.lane, options.events)
+    this.#burials = new Burials(options.lane, options.events)
     this.#loop = new Loop(() => this.tick(), options.events.about('housekeeping'))
   }
 
@@ -198,7 +198,7 @@ export class Housekeeper {
 
   #tellMissing(): Promise<void> {
     const { worksAgain, problem } = this.#options.events.about('announcing dead letters')
-    return this.#obituaries.tellMissing().then(worksAgain, problem)
+    return this.#burials.tellMissing().then(worksAgain, problem)
   }
 
   async #repeat(more: () => Promise<boolean>, rounds = ROUNDS): Promise<void> {
@@ -208,7 +208,7 @@ export class Housekeeper {
   #expire(): Promise<void> {
     const { lane } = this.#options
     return this.#repeat(async () => {
-      const expired = await this.#obituaries.tellOf(
+      const expired = await this.#burials.tellOf(
         () => expire(lane),
         (ids) => ids,
       )
@@ -230,7 +230,7 @@ export class Housekeeper {
     let jobs = 0
     let deadLetters = 0
     await this.#repeat(async () => {
-      const swept = await this.#obituaries.tellOf(() => sweep(lane, undefined, waitsAfterOutage), lettersOf)
+      const swept = await this.#burials.tellOf(() => sweep(lane, undefined, waitsAfterOutage), lettersOf)
       jobs += swept.jobs.length
       deadLetters += lettersOf(swept).length
       return swept.claims > 0

@@ -21,7 +21,6 @@ import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
 import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../jobs/claim.ts'
 import { type ClaimedJob, type ClaimId, type JobId, type Lease, leaseOf, type Worker } from '../jobs/job.ts'
-import { everySpot } from '../jobs/scan-cursors.ts'
 import {
   type Completion,
   complete,
@@ -33,10 +32,11 @@ import {
   settle,
   wasRecorded,
 } from '../jobs/outcome.ts'
+import { everyStart } from '../jobs/scan-cursors.ts'
 import { Events } from './events.ts'
 import { ManualDuties } from './manual-duties.ts'
+import { announceDeadLetter } from './outcome-events.ts'
 import { Registration } from './registration.ts'
-import { tellDeadLetter } from './outcome-events.ts'
 
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 250
@@ -247,7 +247,7 @@ export class ManualWorker {
     const names = [...new Set(kinds.map(({ name }) => name))]
     const request = { claimId, worker, kinds: names, limit, leaseMs }
     try {
-      const ordinary = () => claim(lane, request, everySpot(queues))
+      const ordinary = () => claim(lane, request, everyStart(queues))
       const suspects = () => claimSuspects(lane, request, queues)
       // Suspects come last, but not never: now and then they come first.
       const [first, second] = this.#duties.suspectsWait() ? [suspects, ordinary] : [ordinary, suspects]
@@ -268,6 +268,6 @@ export class ManualWorker {
       isInput ? { ...job, verb: 'bury', error, reason: 'invalid_input' } : { ...job, verb: 'fail', error, delayMs },
     ])
     if (settled!.outcome !== 'dead_letter') return
-    tellDeadLetter(this.#events, { ...job, error, reason: isInput ? 'invalid_input' : 'attempts_exhausted' })
+    announceDeadLetter(this.#events, { ...job, error, reason: isInput ? 'invalid_input' : 'attempts_exhausted' })
   }
 }

@@ -1,6 +1,6 @@
 import type { DeadLetterReason, Events, WorkerEvents } from './events.ts'
 import type { HeldJob } from './job.ts'
-import type { Known, Outcome, Report } from './pending-outcome.ts'
+import type { Outcome, PendingOutcome, RecordedAs } from './pending-outcome.ts'
 
 /** How many outcomes of each sort were recorded. */
 export interface Tally {
@@ -20,7 +20,7 @@ export function newTally(): Tally {
 }
 
 /** Counts an outcome, tells listeners of it, and logs it if somebody should look. */
-export function tellOutcome(events: Events, tally: Tally, report: Report, known: Known): void {
+export function announceOutcome(events: Events, tally: Tally, report: PendingOutcome, known: RecordedAs): void {
   const { job, outcome } = report
   const { jobId, kind, generation } = job.claimed
   switch (known) {
@@ -39,7 +39,7 @@ export function tellOutcome(events: Events, tally: Tally, report: Report, known:
       const reason = deadLetterReason(report)
       const error = 'error' in outcome && reason !== 'lease_expired' ? outcome.error : undefined
       tally.deadLetters++
-      tellDeadLetter(events, { ...job.info, error, reason })
+      announceDeadLetter(events, { ...job.info, error, reason })
       break
     }
     case 'unrecordable': {
@@ -60,14 +60,14 @@ export function tellOutcome(events: Events, tally: Tally, report: Report, known:
 }
 
 /** Whoever buried the job. */
-export function tellDeadLetter(events: Events, letter: WorkerEvents['dead_letter'][0]): void {
+export function announceDeadLetter(events: Events, letter: WorkerEvents['dead_letter'][0]): void {
   const { jobId, kind, reason, error } = letter
   events.emit('dead_letter', letter)
   const message = `job ${jobId} (${kind}) is a dead letter: ${reason}; see its last_error`
   events.log({ level: 'error', message, error, jobId, kind })
 }
 
-function deadLetterReason({ outcome, leaseExpired }: Report): DeadLetterReason {
+function deadLetterReason({ outcome, leaseExpired }: PendingOutcome): DeadLetterReason {
   if (leaseExpired) return 'lease_expired'
   return outcome.verb === 'bury' ? outcome.reason : 'attempts_exhausted'
 }

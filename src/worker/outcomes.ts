@@ -20,10 +20,10 @@ import type { HeldJob } from './job.ts'
 import {
   backoffOf,
   finder,
-  type Known,
   learn,
   type Outcome,
-  type Report,
+  type PendingOutcome,
+  type RecordedAs,
   render,
   rolledBack,
   toItem,
@@ -38,17 +38,17 @@ const BUSY_AGAIN_MS = 10
 const BYTES_AT_MOST = 2 ** 26
 
 export interface OutcomeEvents extends LoopEvents {
-  known(report: Report, known: Known): void
+  known(report: PendingOutcome, known: RecordedAs): void
 }
 
 export class Outcomes {
   readonly #lane: Lane
   readonly #worker: Worker
   readonly #turns: Turns
-  readonly #most: number
+  readonly #capacity: number
   readonly #events: OutcomeEvents
   readonly #loop: Loop
-  #queue: Report[] = []
+  #queue: PendingOutcome[] = []
   #bytes = 0
   /** So many are sent alone before batches are tried again. */
   #oneByOne = 0
@@ -57,12 +57,12 @@ export class Outcomes {
   #sticking = false
   #idle: (() => void)[] = []
 
-  /** `most`: with this many on their way, more jobs should not be started. */
-  constructor(lane: Lane, worker: Worker, turns: Turns, most: number, events: OutcomeEvents) {
+  /** `capacity`: with this many on their way, more jobs should not be started. */
+  constructor(lane: Lane, worker: Worker, turns: Turns, capacity: number, events: OutcomeEvents) {
     this.#lane = lane
     this.#worker = worker
     this.#turns = turns
-    this.#most = most
+    this.#capacity = capacity
     this.#events = events
     this.#loop = new Loop(() => this.#flush(), events)
   }
@@ -80,7 +80,7 @@ export class Outcomes {
    * were this process to die, their jobs would run again.
    */
   get takeMore(): boolean {
-    return !this.#failing && this.#queue.length < this.#most && this.#bytes < BYTES_AT_MOST
+    return !this.#failing && this.#queue.length < this.#capacity && this.#bytes < BYTES_AT_MOST
   }
 
   /** What is claimed now could not be started soon: others should have it. */
@@ -156,13 +156,13 @@ export class Outcomes {
   }
 
   /** Those that are known leave the queue; the others stay at its head. */
-  #leave(batch: readonly Report[], open: readonly Report[]): void {
+  #leave(batch: readonly PendingOutcome[], open: readonly PendingOutcome[]): void {
     if (open.length === batch.length) return
     this.#queue.splice(0, batch.length, ...open)
     for (const report of batch) if (report.known !== undefined) this.#tell(report, report.known)
   }
 
-  #tell(report: Report, known: Known): void {
+  #tell(report: PendingOutcome, known: RecordedAs): void {
     this.#bytes -= report.bytes
     this.#events.known(report, known)
     if (this.#queue.length === 0) for (const resolve of this.#idle.splice(0)) resolve()
@@ -178,8 +178,8 @@ export class Outcomes {
   }
 
   /** What becomes known is noted on the reports; the others are busy. */
-  async #send(batch: readonly Report[]): Promise<void> {
-    const refused: Report[] = []
+  async #send(batch: readonly PendingOutcome[]): Promise<void> {
+    const refused: PendingOutcome[] = []
 
     const toConfirm = batch.filter(({ outcome }) => outcome.verb === 'confirm')
     for (const [report, answer] of await this.#ask(toConfirm)) {
@@ -217,7 +217,7 @@ export class Outcomes {
   }
 
   /** Their leases expired, yet here we are: had the sweep counted a crash, it is taken back. */
-  async #forgive(refused: readonly Report[]): Promise<void> {
+  async #forgive(refused: readonly PendingOutcome[]): Promise<void> {
     if (refused.length === 0) return
     const leases = refused.map(({ job }) => job.claimed)
     const forgiven = await forgive(this.#lane, leases)
@@ -227,7 +227,7 @@ export class Outcomes {
     })
   }
 
-  async #ask(reports: readonly Report[]): Promise<[Report, Recorded][]> {
+  async #ask(reports: readonly PendingOutcome[]): Promise<[PendingOutcome, Recorded][]> {
     if (reports.length === 0) return []
     const answers = await recorded(
       this.#lane,
@@ -237,7 +237,7 @@ export class Outcomes {
   }
 
   // Whatever it was, the job must not be lost: it has failed, with an error that is certain to be storable.
-  #replace(report: Report, error: unknown): void {
+  #replace(report: PendingOutcome, error: unknown): void {
     if (report.replaced) {
       this.#queue.shift()
       this.#tell(report, 'unrecordable')

@@ -17,9 +17,9 @@ export type Outcome =
   | { readonly verb: 'confirm' }
 
 /** What became of an outcome. unrecordable: the server refuses to store it in any form. */
-export type Known = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'unknown' | 'unrecordable'
+export type RecordedAs = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'unknown' | 'unrecordable'
 
-export interface Report {
+export interface PendingOutcome {
   readonly job: HeldJob
   outcome: Outcome
   /** Sent before, and the reply was lost; or a transaction of the handler's may have ended the job. */
@@ -29,7 +29,7 @@ export interface Report {
   /** Of what has to be sent, roughly. */
   readonly bytes: number
   /** Undefined until then. */
-  known: Known | undefined
+  known: RecordedAs | undefined
   /** The sweep made the job a dead letter, before this outcome could be recorded. */
   leaseExpired?: boolean
 }
@@ -43,7 +43,7 @@ export function render(outcome: Outcome): { outcome: Outcome; bytes: number } {
   return { outcome: { ...rest, resultJson }, bytes: resultJson.length }
 }
 
-export function backoffOf({ job }: Report): number {
+export function backoffOf({ job }: PendingOutcome): number {
   return job.handler.kind.backoff.firstMs
 }
 
@@ -54,13 +54,13 @@ export function rolledBack(): RolledBackError {
 }
 
 /** What the record of its claim says of an outcome. */
-export function learn(report: Report, answer: Recorded): void {
+export function learn(report: PendingOutcome, answer: Recorded): void {
   report.leaseExpired = answer === 'lease_expired'
   report.known = knownFrom(answer, report)
 }
 
 /** Never held: the claim was gone when the outcome was refused, and a claim never comes back. */
-function knownFrom(answer: Recorded, { job, outcome: { verb } }: Report): Known {
+function knownFrom(answer: Recorded, { job, outcome: { verb } }: PendingOutcome): RecordedAs {
   if (answer === 'completed' || answer === 'cancelled' || answer === 'dead_letter') return answer
   if (answer === 'lease_expired') return 'dead_letter'
   // Not kept, so it left no trace: the handler's transaction has completed it.
@@ -70,12 +70,12 @@ function knownFrom(answer: Recorded, { job, outcome: { verb } }: Report): Known 
 }
 
 /** What the queue is to be told; the caller knows which verb it is. */
-export function toItem<Item extends Lease>({ job, outcome }: Report): Item {
+export function toItem<Item extends Lease>({ job, outcome }: PendingOutcome): Item {
   return { ...outcome, ...leaseOf(job.claimed) } as unknown as Item
 }
 
 /** Tells which report an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */
-export function finder(reports: readonly Report[], answers: number): (lease: Lease) => Report {
+export function finder(reports: readonly PendingOutcome[], answers: number): (lease: Lease) => PendingOutcome {
   const byFence = new Map(answers === 0 ? [] : reports.map((report) => [fenceOf(report.job.claimed), report]))
   return (lease) => byFence.get(fenceOf(lease))!
 }

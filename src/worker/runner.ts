@@ -13,10 +13,10 @@ import type { Handler } from './handler.ts'
 import { type HeldClaim, HeldJob } from './job.ts'
 import { Leases } from './leases.ts'
 import { OperatorWatch } from './operator-watch.ts'
+import { announceOutcome, newTally } from './outcome-events.ts'
 import { Outcomes } from './outcomes.ts'
-import type { Known, Outcome, Report } from './pending-outcome.ts'
+import type { Outcome, PendingOutcome, RecordedAs } from './pending-outcome.ts'
 import type { Slots } from './slots.ts'
-import { newTally, tellOutcome } from './outcome-events.ts'
 import { Timeouts } from './timeouts.ts'
 import type { Turns } from './turns.ts'
 
@@ -65,7 +65,7 @@ export class Runner {
     this.#options = options
     this.#slots = options.slots
     const recording = events.about('recording outcomes')
-    this.#outcomes = new Outcomes(outcomeLane, worker, options.turns, options.slots.most, {
+    this.#outcomes = new Outcomes(outcomeLane, worker, options.turns, options.slots.capacity, {
       known: (report, known) => this.#known(report, known),
       problem: recording.problem,
       worksAgain: () => {
@@ -226,10 +226,10 @@ export class Runner {
     this.onFreed()
   }
 
-  #known(report: Report, known: Known): void {
+  #known(report: PendingOutcome, known: RecordedAs): void {
     this.#slots.release(report.job)
     this.#leases.done(report.job.claim, known !== 'unrecordable')
-    tellOutcome(this.#options.events, this.tally, report, known)
+    announceOutcome(this.#options.events, this.tally, report, known)
     this.#roomAgain()
   }
 

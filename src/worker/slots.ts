@@ -35,7 +35,7 @@ interface KindSlots {
 }
 
 /** What the next claim should ask for. */
-export interface Room {
+export interface ClaimDemand {
   readonly limit: number
   readonly kinds: readonly string[]
   readonly queues: readonly string[]
@@ -57,7 +57,7 @@ export class Slots {
   #measuredAt = monotonicMs()
   #roundTripMs = 0
   #meanBytes = 0
-  readonly #everyone: Pick<Room, 'kinds' | 'queues'>
+  readonly #everyone: Pick<ClaimDemand, 'kinds' | 'queues'>
 
   constructor(handlers: ReadonlyMap<string, Handler>, concurrency: number, prefetch: number) {
     this.#concurrency = concurrency
@@ -70,7 +70,7 @@ export class Slots {
   }
 
   /** Jobs that wait or run at most. As many again may report before no more are started. */
-  get most(): number {
+  get capacity(): number {
     return this.#concurrency + this.#prefetch
   }
 
@@ -161,17 +161,17 @@ export class Slots {
   /** Better to wait until more slots are free than to claim a few, unless some stand idle. */
   wantsMore(): boolean {
     const isStarving = this.#waiting === 0 && this.#running < this.#concurrency
-    return isStarving || this.#waiting + this.#running <= this.#capacity() / 2
+    return isStarving || this.#waiting + this.#running <= this.#wanted() / 2
   }
 
   /**
    * What to claim now, if anything. A claim cannot ask for so many of this kind and so many of that, so it asks for no more
    * than the kind with the least room has. If it comes back full, `after` it the next asks for those with more room alone.
    */
-  room(after?: Room): Room | undefined {
+  demand(after?: ClaimDemand): ClaimDemand | undefined {
     this.#measure()
     if (after === undefined ? !this.wantsMore() : !after.narrowed) return undefined
-    const free = Math.min(this.#capacity() - this.#waiting - this.#running, MAX_CLAIM)
+    const free = Math.min(this.#wanted() - this.#waiting - this.#running, MAX_CLAIM)
     const allowance = ({ handler, held }: KindSlots) => handler.concurrency - held
     const wanted = this.#kinds.filter((slots) => allowance(slots) > (after?.limit ?? 0))
     if (free <= 0 || wanted.length === 0) return undefined
@@ -180,7 +180,7 @@ export class Slots {
     return { limit, narrowed: limit < free, ...names }
   }
 
-  #capacity(): number {
+  #wanted(): number {
     const windowMs = Math.min(Math.max(AHEAD_MS, AHEAD_ROUND_TRIPS * this.#roundTripMs), AHEAD_MS_AT_MOST)
     const ahead = Math.min(this.#prefetch, this.#perMs * windowMs, AHEAD_BYTES / Math.max(1, this.#meanBytes))
     return this.#concurrency + Math.floor(ahead)
@@ -200,7 +200,7 @@ export class Slots {
   }
 }
 
-function namesOf(slots: readonly KindSlots[]): Pick<Room, 'kinds' | 'queues'> {
+function namesOf(slots: readonly KindSlots[]): Pick<ClaimDemand, 'kinds' | 'queues'> {
   const kinds = slots.map(({ handler }) => handler.kind)
   return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
 }

@@ -19,8 +19,8 @@ import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import { type Claimed, type ClaimRequest, claimAndMeasure } from '../jobs/claim.ts'
 import type { Worker } from '../jobs/job.ts'
-import type { Walk } from '../jobs/scan-cursors.ts'
 import { type Completion, complete, MANY, type NotWritten, turn } from '../jobs/outcome.ts'
+import type { Walk } from '../jobs/scan-cursors.ts'
 
 /** Completions that are back so soon are worth waiting for. */
 const SOON_MS = 5

@@ -29,10 +29,10 @@ import { Housekeeper } from './housekeeper.ts'
 import { listenFor } from './listen-for.ts'
 import type { Listener } from './listener.ts'
 import { type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
+import type { Tally } from './outcome-events.ts'
 import { Registration } from './registration.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
-import type { Tally } from './outcome-events.ts'
 import { Turns } from './turns.ts'
 
 const STATEMENT_DEADLINE_MS = 10_000

@@ -5,7 +5,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { settleEffect } from '../../src/effects/ledger.ts'
 import type { EffectFinding, ManualJob } from '../../src/index.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
-import { everySpot } from '../../src/jobs/scan-cursors.ts'
+import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { gate, waitUntilBlocked } from '../support/database.ts'
 import { again, claimed, failureOf, ledger, returned } from '../support/effects.ts'
 import { newWorker, session } from '../support/queue.ts'
@@ -88,7 +88,7 @@ test('settled while the job is being claimed: it waits, and finds it processing'
   const claimer = await session(db)
   await claimer.client.query('begin')
   const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['task'], limit: 1, leaseMs: 30_000 }
-  assert.equal((await claim(claimer.lane, request, everySpot(['task']))).length, 1)
+  assert.equal((await claim(claimer.lane, request, everyStart(['task']))).length, 1)
   const operator = await session(db)
   const settled = settleEffect(new Lane(operator.client), job.id, 'charge', { happened: false })
   await waitUntilBlocked(await db.connect(), operator.pid)

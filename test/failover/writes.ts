@@ -9,7 +9,6 @@ import { Effects } from '../../src/effects/once.ts'
 import { fencedTable } from '../../src/index.ts'
 import { claim, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
 import type { JobId } from '../../src/jobs/job.ts'
-import { Marks } from '../../src/jobs/scan-cursors.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import {
   type Completion,
@@ -21,6 +20,7 @@ import {
   type Settlement,
   settle,
 } from '../../src/jobs/outcome.ts'
+import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { freshDatabase } from '../support/database.ts'
 import type { FailingDatabase } from '../support/failover.ts'
 import { LEASE_MS, newWorker } from '../support/queue.ts'
@@ -65,7 +65,7 @@ export const WRITES: Readonly<Record<string, Write>> = {
 export async function claimIn(db: FailingDatabase, queue: string, label: string) {
   const worker = newWorker(label)
   const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-  const jobs = await claim(new Lane(db.pool), request, new Marks([queue]).next().walk)
+  const jobs = await claim(new Lane(db.pool), request, new ScanCursors([queue]).next().walk)
   assert.equal(jobs.length, 1, `jobs to claim in ${queue}`)
   return { worker, lease: jobs[0]! }
 }

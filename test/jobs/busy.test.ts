@@ -7,15 +7,15 @@ import { session } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 
-test('a worker that marks queues as busy and one that clears them do not deadlock', async () => {
+test('a worker that cursors queues as busy and one that clears them do not deadlock', async () => {
   const lane = new Lane(db.pool)
   // The order of the rows in the table, in which the clearing finds them, is not that of their names.
   for (const queue of ['b', 'a']) await markBusy(lane, [queue], 3_600_000)
-  const [keeper, marks, clears] = await Promise.all([session(db), session(db), session(db)])
+  const [keeper, cursors, clears] = await Promise.all([session(db), session(db), session(db)])
   await clears.client.query('set enable_indexscan = off')
   await keeper.client.query("begin; select from leasehold.busy where queue = 'a' for update")
-  const marking = markBusy(marks.lane, ['a', 'b'], 3_600_000)
-  await waitUntilBlocked(keeper.client, marks.pid)
+  const marking = markBusy(cursors.lane, ['a', 'b'], 3_600_000)
+  await waitUntilBlocked(keeper.client, cursors.pid)
   const clearing = clearBusy(clears.lane, ['a', 'b'])
   const settled = Promise.allSettled([marking, clearing])
   await Promise.race([clearing.catch(() => {}), waitUntilBlocked(keeper.client, clears.pid)])

@@ -5,7 +5,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import type { ClaimedJob, ClaimId } from '../../src/jobs/job.ts'
-import { everySpot, Marks } from '../../src/jobs/scan-cursors.ts'
+import { everyStart, ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { countGenerations, freshDatabase, suiteDatabase } from '../support/database.ts'
 import {
   claimNext,
@@ -147,24 +147,24 @@ test('a claim holds its jobs in the ledger', async () => {
   const worker = newWorker()
   const claimId = newClaimId()
   const request = { claimId, worker, kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
-  await claim(lane, request, new Marks(['ledger']).next().walk)
+  await claim(lane, request, new ScanCursors(['ledger']).next().walk)
   const { rows } = await db.pool.query('select worker_id, job_ids from leasehold.claim where id = $1', [claimId])
   assert.deepEqual(rows, [{ worker_id: worker.id, job_ids: ids }])
   const empty = newClaimId()
-  await claim(lane, { ...request, claimId: empty }, new Marks(['ledger']).next().walk)
+  await claim(lane, { ...request, claimId: empty }, new ScanCursors(['ledger']).next().walk)
   const none = await db.pool.query('select from leasehold.claim where id = $1', [empty])
   assert.equal(none.rowCount, 0, 'a claim that found nothing leaves nothing')
 })
 
 test('work committed late, behind the mark, is claimed at the next look from the beginning', async () => {
   let now = 0
-  const marks = new Marks(['late'], () => now)
+  const cursors = new ScanCursors(['late'], () => now)
   const worker = newWorker()
   const take = async (limit: number) => {
-    const asked = marks.next(limit)
+    const asked = cursors.next(limit)
     const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit, leaseMs: LEASE_MS }
     const jobs = await claim(lane, request, asked.walk)
-    marks.learn(asked, { jobs, limit, walkMs: 1 })
+    cursors.learn(asked, { jobs, limit, walkMs: 1 })
     return jobs.map((job) => Number(job.payload))
   }
   const late = await session(db)
@@ -184,22 +184,22 @@ test('work committed late, behind the mark, is claimed at the next look from the
 test('a queue named twice is claimed from once', async () => {
   const ids = await enqueueMany(lane, 2, { queue: 'twice' })
   const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
-  await claim(lane, request, everySpot(['twice', 'twice']))
+  await claim(lane, request, everyStart(['twice', 'twice']))
   const { rows } = await db.pool.query('select job_ids from leasehold.claim where id = $1', [request.claimId])
   assert.deepEqual(rows, [{ job_ids: ids }])
 })
 
-test('marks come back to the microsecond, whatever the session’s date style and time zone', async () => {
+test('cursors come back to the microsecond, whatever the session’s date style and time zone', async () => {
   await enqueueMany(lane, 3, { queue: 'style' })
   const { client, lane: own } = await session(db)
   await client.query("set datestyle = 'SQL, DMY'; set timezone = 'Asia/Kolkata'")
-  const marks = new Marks(['style'], () => 0)
+  const cursors = new ScanCursors(['style'], () => 0)
   for (let n = 0; n < 3; n++) {
-    const asked = marks.next()
+    const asked = cursors.next()
     const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
     const jobs = await claim(own, request, asked.walk)
     assert.equal(jobs.length, 1, `claim ${n}, ${asked.fromStart ? 'from the beginning' : 'from the mark'}`)
-    marks.learn(asked, { jobs, limit: 1, walkMs: 0 })
+    cursors.learn(asked, { jobs, limit: 1, walkMs: 0 })
   }
 })
 
@@ -215,7 +215,7 @@ test('a claim that cannot be is refused before it is sent', async () => {
     { claimId: '1}' as ClaimId },
   ]
   for (const options of wrong) {
-    await assert.rejects(claim(lane, { ...good, ...options }, everySpot(['mail'])), InvalidOptionError)
+    await assert.rejects(claim(lane, { ...good, ...options }, everyStart(['mail'])), InvalidOptionError)
   }
 })
 

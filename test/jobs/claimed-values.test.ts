@@ -5,8 +5,8 @@ import { Lane } from '../../src/db/lane.ts'
 import { effectKey } from '../../src/effects/key.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
-import { everySpot } from '../../src/jobs/scan-cursors.ts'
 import { settle } from '../../src/jobs/outcome.ts'
+import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/jobs/stored-time.ts'
 import { freshDatabase, suiteDatabase } from '../support/database.ts'
 import { claimNext, enqueueOne, LEASE_MS, newWorker, session, show } from '../support/queue.ts'
@@ -41,7 +41,7 @@ test('only jobs of the buckets asked for are claimed, and a claim returns their 
     const bits = new Uint8Array(128)
     for (const bucket of buckets) bits[bucket >> 3]! |= 1 << (bucket & 7)
     const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
-    const jobs = await claim(lane, { ...request, buckets: bits }, everySpot(['buckets']))
+    const jobs = await claim(lane, { ...request, buckets: bits }, everyStart(['buckets']))
     return jobs.map(({ partitionKey, bucket }) => [partitionKey, bucket])
   }
   assert.deepEqual(await take([]), [])
@@ -91,7 +91,7 @@ test('no setting of a session changes what a claim returns', async () => {
 
 test('a list of buckets that is too short is refused', async () => {
   const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-  await assert.rejects(claim(lane, { ...request, buckets: new Uint8Array(64) }, everySpot(['any'])), { code: '22023' })
+  await assert.rejects(claim(lane, { ...request, buckets: new Uint8Array(64) }, everyStart(['any'])), { code: '22023' })
 })
 
 test('a job that got the id of another does not find its effects', async () => {

@@ -7,9 +7,9 @@ import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../../src
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import { expire, makePartitions, pruneKeys, sweep } from '../../src/jobs/housekeeping.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease } from '../../src/jobs/job.ts'
-import { everySpot, Marks } from '../../src/jobs/scan-cursors.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/jobs/operator.ts'
 import { complete, completeWithin, progress, recorded, type Settlement, settle } from '../../src/jobs/outcome.ts'
+import { everyStart, ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { freshDatabase } from '../support/database.ts'
 import { newWorker, session } from '../support/queue.ts'
 
@@ -33,7 +33,7 @@ async function drain(lane: Lane): Promise<void> {
   const worker = newWorker('drain')
   for (let rounds = 0; rounds < 10_000; rounds++) {
     const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 500, leaseMs: 1_000 }
-    const jobs = await claim(lane, request, everySpot(['a', 'b']))
+    const jobs = await claim(lane, request, everyStart(['a', 'b']))
     if (jobs.length === 0) jobs.push(...(await claimSuspects(lane, request, ['a', 'b'])))
     await complete(lane, worker, jobs)
     await expire(lane, 1_000)
@@ -64,7 +64,7 @@ test('no deadlock in 10,000 mixed batches, and no claim ends twice', async (t) =
     const some = <Item>(items: readonly Item[], count: number) => Array.from({ length: count }, () => pick(items))
     const { lane: own, client } = await session(db)
     const worker = newWorker(`session ${number}`)
-    const marks = new Marks(['a', 'b'])
+    const cursors = new ScanCursors(['a', 'b'])
     const held: ClaimedJob[] = []
     const claims: ClaimId[] = []
     const take = () => held.splice(0, 1 + Math.floor(random() * 20)).sort(() => random() - 0.5)
@@ -90,10 +90,10 @@ test('no deadlock in 10,000 mixed batches, and no claim ends twice', async (t) =
       async () => {
         const claimId = newClaimId()
         const request = { claimId, worker, kinds: ['mail'], limit: 20, leaseMs: 1 + Math.floor(random() * 40) }
-        const asked = marks.next(20)
+        const asked = cursors.next(20)
         const ordinary = () => claim(own, { ...request, share: asked.share }, asked.walk)
         const jobs = random() < 0.8 ? await ordinary() : await claimSuspects(own, request, ['b', 'a'])
-        marks.learn(asked, { jobs, limit: 20, walkMs: 0 })
+        cursors.learn(asked, { jobs, limit: 20, walkMs: 0 })
         held.push(...jobs)
         claims.push(claimId)
       },

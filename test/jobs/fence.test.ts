@@ -7,7 +7,6 @@ import { withTransaction } from '../../src/db/transaction.ts'
 import { claim, newClaimId, renew } from '../../src/jobs/claim.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { type Lease, leaseOf } from '../../src/jobs/job.ts'
-import { Marks } from '../../src/jobs/scan-cursors.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import { COMPLETE } from '../../src/jobs/outcome.sql.ts'
 import {
@@ -19,6 +18,7 @@ import {
   type Settlement,
   settle,
 } from '../../src/jobs/outcome.ts'
+import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { claimNext, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
 
@@ -31,7 +31,7 @@ async function takenOver(queue: string) {
   const [old, current] = [newWorker('old'), newWorker('current')]
   const oldClaim = newClaimId()
   const request = { claimId: oldClaim, worker: old, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-  const [stale] = await claim(lane, request, new Marks([queue]).next().walk)
+  const [stale] = await claim(lane, request, new ScanCursors([queue]).next().walk)
   await settle(lane, old, [{ ...stale!, verb: 'release' }])
   const [held] = await claimNext(lane, { queues: [queue], kinds: ['mail'], worker: current })
   assert.equal(held?.jobId, jobId)

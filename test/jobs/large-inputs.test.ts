@@ -66,9 +66,9 @@ test('a worker claims ahead no more than 32 MiB of inputs', (t) => {
         slots.release(job)
       }
       now += 10
-      slots.room()
+      slots.demand()
     }
-    assert.equal(slots.room()!.limit, Math.min(1_000, 10 + ahead), `inputs of ${bytes} bytes`)
+    assert.equal(slots.demand()!.limit, Math.min(1_000, 10 + ahead), `inputs of ${bytes} bytes`)
     t.mock.restoreAll()
   }
 })

@@ -8,11 +8,11 @@ import { claim, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
 import { SWEEP } from '../../src/jobs/housekeeping.sql.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { type ClaimedJob, type ClaimId, leaseOf } from '../../src/jobs/job.ts'
-import { everySpot } from '../../src/jobs/scan-cursors.ts'
 import { CANCEL, REDRIVE } from '../../src/jobs/operator.sql.ts'
 import { cancel, redrive } from '../../src/jobs/operator.ts'
 import { COMPLETE, SETTLE } from '../../src/jobs/outcome.sql.ts'
 import { complete, completeWithin, settle } from '../../src/jobs/outcome.ts'
+import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
 import { pause } from '../support/interleave.ts'
 import {
@@ -93,7 +93,7 @@ test('claim against a whole claim released: the generation is higher than that o
   const id = await enqueueOne(lane)
   const late = await pause(db, CLAIM, claimValues())
   const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-  const [job] = await claim(lane, request, everySpot(['mail']))
+  const [job] = await claim(lane, request, everyStart(['mail']))
   await releaseClaim(lane, worker, request.claimId)
   const [row] = jobsOf(await late.resume())
   assert.deepEqual([row?.id, row?.attempts], [id, '1'])

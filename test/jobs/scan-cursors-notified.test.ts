@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ClaimedJob } from '../../src/jobs/job.ts'
-import { Marks, type Spot } from '../../src/jobs/scan-cursors.ts'
+import { ScanCursors, type ScanStart } from '../../src/jobs/scan-cursors.ts'
 import type { StoredTime } from '../../src/jobs/stored-time.ts'
 
 // 2030-01-01, as Postgres stores it.
@@ -12,48 +12,48 @@ const aJob = (queue: string, priority = 5) => ({ queue, priority, availableAt: N
 
 test('a worker that is told of new work answers with one claim, and looks again 250 ms after the last look', () => {
   let now = 0
-  const marks = new Marks(['a'], () => now)
+  const cursors = new ScanCursors(['a'], () => now)
   const claim = (jobs: ClaimedJob[], limit = 10, walkMs = 0.1) => {
-    const asked = marks.next(limit)
-    return { asked, ...marks.learn(asked, { jobs, limit, walkMs, at: NEW_YEAR }) }
+    const asked = cursors.next(limit)
+    return { asked, ...cursors.learn(asked, { jobs, limit, walkMs, at: NEW_YEAR }) }
   }
-  marks.isTold = true
+  cursors.isTold = true
   assert.equal(claim([aJob('a')]).asked.fromStart, true)
   for (let told = 0; told < 3; told++) {
     now += 80
-    marks.tell('a')
+    cursors.tell('a')
     const { asked, more } = claim([aJob('a')])
     assert.equal(asked.fromStart, false)
     assert.deepEqual(
-      (asked.walk as Spot[]).map(({ priority, fromAt }) => `${priority} ${fromAt}`),
+      (asked.walk as ScanStart[]).map(({ priority, fromAt }) => `${priority} ${fromAt}`),
       ['5 2029-12-31 23:59:58.000000+00'],
     )
     assert.equal(more, false)
   }
-  assert.equal(Math.round(marks.lookDueInMs()), 10, 'what came later than two seconds late, or at a new priority')
+  assert.equal(Math.round(cursors.lookDueInMs()), 10, 'what came later than two seconds late, or at a new priority')
   now += 10
   assert.equal(claim([]).asked.fromStart, true)
 
   now += 50
   claim([aJob('a')], 1)
   assert.equal(
-    (marks.next(1).walk as Spot[])[0]!.fromAt,
+    (cursors.next(1).walk as ScanStart[])[0]!.fromAt,
     '2030-01-01 00:00:00.000000+00',
     'there was more: from the mark',
   )
-  marks.tell('a')
-  assert.ok(marks.lookDueInMs() <= 0, 'and a wake-up may be about what lies behind it')
+  cursors.tell('a')
+  assert.ok(cursors.lookDueInMs() <= 0, 'and a wake-up may be about what lies behind it')
 })
 
 test('a start that makes walks dear comes nearer, until they are cheap', () => {
   let now = 0
-  const marks = new Marks(['a'], () => now)
-  marks.isTold = true
+  const cursors = new ScanCursors(['a'], () => now)
+  cursors.isTold = true
   const start = (walkMs: number) => {
     now += 1
-    const asked = marks.next(10)
-    marks.learn(asked, { jobs: [], limit: 10, walkMs, at: NEW_YEAR })
-    return (asked.walk as Spot[])[0]?.fromAt
+    const asked = cursors.next(10)
+    cursors.learn(asked, { jobs: [], limit: 10, walkMs, at: NEW_YEAR })
+    return (asked.walk as ScanStart[])[0]?.fromAt
   }
   start(0.1)
   assert.equal(start(5), '2029-12-31 23:59:58.000000+00')

@@ -4,9 +4,9 @@ import { Lane } from '../../src/db/lane.ts'
 import { claim, claimSuspects, closeClaims, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { type ClaimedJob, leaseOf } from '../../src/jobs/job.ts'
-import { everySpot } from '../../src/jobs/scan-cursors.ts'
 import { cancel, redrive } from '../../src/jobs/operator.ts'
 import { complete, settle } from '../../src/jobs/outcome.ts'
+import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { countingDatabase } from '../support/database.ts'
 import { claimNext, countByStatus, enqueueMany, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
 
@@ -44,7 +44,7 @@ test('a renewed lease is not swept; one renewal covers every job of the claim', 
   const { db, lane } = await setUp(t)
   await enqueueMany(lane, 5)
   const own = request()
-  await claim(lane, own, everySpot(['mail']))
+  await claim(lane, own, everyStart(['mail']))
   for (let round = 0; round < 5; round++) {
     await db.clock.advance('20 s')
     assert.deepEqual(await renew(lane, own.worker, [own.claimId], LEASE_MS), { held: [own.claimId], lost: [] })
@@ -107,7 +107,7 @@ for (const maxAttempts of [5, 1]) {
       assert.ok(boot < 600, 'it ends')
       const worker = newWorker()
       const own = request(500, worker)
-      let jobs: ClaimedJob[] = await claim(lane, own, everySpot(['mail']))
+      let jobs: ClaimedJob[] = await claim(lane, own, everyStart(['mail']))
       if (jobs.length === 0) jobs = await claimSuspects(lane, own, ['mail'])
       if (jobs.length === 0) break
       if (jobs.some((job) => job.jobId === poison)) {
@@ -128,10 +128,10 @@ test('a job that died with its worker’s other jobs keeps its attempts, also wh
   const { db, lane } = await setUp(t)
   const early = await enqueueOne(lane, { maxAttempts: 1 })
   const worker = newWorker()
-  const [job] = await claim(lane, request(1, worker), everySpot(['mail']))
+  const [job] = await claim(lane, request(1, worker), everyStart(['mail']))
   await db.clock.advance('5 s')
   await enqueueMany(lane, 10)
-  await claim(lane, request(10, worker), everySpot(['mail']))
+  await claim(lane, request(10, worker), everyStart(['mail']))
   await db.clock.advance('26 s')
   assert.deepEqual((await sweep(lane)).jobs, [{ ...leaseOf(job!), outcome: 'pending' }])
   assert.equal((await show(db, early)).attempts, 0, 'nobody is to blame')
@@ -205,7 +205,7 @@ test('a clock that steps back fails no renewal', async (t) => {
   const { db, lane } = await setUp(t)
   await enqueueOne(lane)
   const own = request()
-  await claim(lane, own, everySpot(['mail']))
+  await claim(lane, own, everyStart(['mail']))
   await db.clock.advance('-1 min')
   assert.deepEqual(await renew(lane, own.worker, [own.claimId], LEASE_MS), { held: [own.claimId], lost: [] })
 })
@@ -236,7 +236,7 @@ test('a claim whose reply was lost can be handed back whole, without spending an
   const { db, lane } = await setUp(t)
   const ids = await enqueueMany(lane, 3)
   const own = request()
-  await claim(lane, own, everySpot(['mail']))
+  await claim(lane, own, everyStart(['mail']))
   assert.deepEqual(await releaseClaim(lane, newWorker(), own.claimId), [], 'only by the worker that made it')
   const released = await releaseClaim(lane, own.worker, own.claimId)
   assert.deepEqual(released.map((lease) => lease.jobId).sort(), [...ids].sort())
@@ -247,7 +247,7 @@ test('a claim whose reply was lost can be handed back whole, without spending an
   assert.deepEqual(await releaseClaim(lane, own.worker, own.claimId), [], 'once')
 
   const second = request()
-  await claim(lane, second, everySpot(['mail']))
+  await claim(lane, second, everyStart(['mail']))
   await cancel(lane, [ids[0]!])
   await releaseClaim(lane, second.worker, second.claimId)
   assert.equal((await show(db, ids[0]!)).status, 'cancelled', 'what was to be cancelled is')
@@ -282,7 +282,7 @@ test('a claim that is closed although the outcome of a job was lost is left to t
   const { db, lane } = await setUp(t)
   await enqueueMany(lane, 2)
   const own = request()
-  const [done, lost] = await claim(lane, own, everySpot(['mail']))
+  const [done, lost] = await claim(lane, own, everyStart(['mail']))
   await complete(lane, own.worker, [done!])
   // The worker was told that this one is completed, too, and a failover has undone it.
   await closeClaims(lane, own.worker, [own.claimId])

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { newClaimId } from '../../src/jobs/claim.ts'
-import { Marks } from '../../src/jobs/scan-cursors.ts'
 import { type Completion, turn } from '../../src/jobs/outcome.ts'
 import { pause, resume } from '../../src/jobs/pause.ts'
+import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { claimedBy, claimNext, enqueueMany, LEASE_MS, newWorker } from '../support/queue.ts'
 
@@ -15,7 +15,7 @@ const worker = newWorker('host:1')
 
 const take = (items: readonly Completion[], queue: string, limit = 10) => {
   const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit, leaseMs: LEASE_MS }
-  return turn(lane, items, request, new Marks([queue]).next().walk)
+  return turn(lane, items, request, new ScanCursors([queue]).next().walk)
 }
 
 const statusOf = async (ids: readonly string[]) => {

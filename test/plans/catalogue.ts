@@ -1,6 +1,5 @@
 // Every statement that runs often, with arguments of the size it meets in production.
 import * as effectSql from '../../src/effects/effect.sql.ts'
-import * as fencedSql from '../../src/tables/fenced-table.sql.ts'
 import * as leaseSql from '../../src/effects/lease.sql.ts'
 import * as messageSql from '../../src/effects/message.sql.ts'
 import * as claimSql from '../../src/jobs/claim.sql.ts'
@@ -13,6 +12,7 @@ import * as pauseSql from '../../src/jobs/pause.sql.ts'
 import * as registrySql from '../../src/jobs/registry.sql.ts'
 import * as wakeSql from '../../src/jobs/wake.sql.ts'
 import * as dutySql from '../../src/runtime/duty.sql.ts'
+import * as fencedSql from '../../src/tables/fenced-table.sql.ts'
 
 export const BATCH = 500
 const WORKER = "'6e4b6e1c-9d1c-4c8c-8f0e-0d7f4f3f0a11'"

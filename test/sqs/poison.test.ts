@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { z } from 'zod'
 import { Cancel, Fatal, RetryAfter } from '../../src/index.ts'
-import { Endings } from '../../src/sqs/acknowledger.ts'
+import { Acknowledger } from '../../src/sqs/acknowledger.ts'
 import { inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { callProvider } from '../support/provider.ts'
@@ -264,7 +264,7 @@ test('a handler that gives a message up without a reason has thrown: nothing is 
 })
 
 test('a mistake of ours in the end of a message neither ends the process nor stops its group', async (t) => {
-  t.mock.method(Endings.prototype, 'return', () => Promise.reject(new Error('a mistake')))
+  t.mock.method(Acknowledger.prototype, 'return', () => Promise.reject(new Error('a mistake')))
   const { start } = scripted([message('a1', 'a'), message('a2', 'a')])
   const consumer = start(t, { onGroupFailure: 'skip', handle: ({ id }) => (id === 'a1' ? fails() : undefined) })
   const [problem, handled] = [next(consumer, 'problem'), next(consumer, 'handled')]

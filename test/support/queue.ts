@@ -5,8 +5,8 @@ import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import { enqueue, type NewJob } from '../../src/jobs/enqueue.ts'
 import { dropPartitions, pruneAttempts, pruneFinished } from '../../src/jobs/housekeeping.ts'
 import type { ClaimedJob, JobId, Worker } from '../../src/jobs/job.ts'
-import { Marks } from '../../src/jobs/scan-cursors.ts'
 import { type Completion, complete, type NotWritten } from '../../src/jobs/outcome.ts'
+import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import type { TestDatabase } from './database.ts'
 
 export const LEASE_MS = 30_000
@@ -36,7 +36,7 @@ interface ClaimOptions {
 export async function claimNext(lane: Lane, options: ClaimOptions = {}): Promise<ClaimedJob[]> {
   const { limit = 1, worker = newWorker(), queues = ['mail'], kinds = queues } = options
   const request = { claimId: newClaimId(), worker, kinds, limit, leaseMs: LEASE_MS }
-  return claim(lane, request, new Marks(queues).next().walk)
+  return claim(lane, request, new ScanCursors(queues).next().walk)
 }
 
 /** One round of what forgets finished jobs and attempts: whole days, and rows in the default partitions. */

@@ -7,13 +7,13 @@ import { handle, type Kind, kind, type WorkerEvents } from '../../src/index.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
-import { everySpot } from '../../src/jobs/scan-cursors.ts'
 import { cancel, redrive } from '../../src/jobs/operator.ts'
+import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { Events } from '../../src/worker/events.ts'
 import { HeldJob } from '../../src/worker/job.ts'
+import { announceOutcome, newTally } from '../../src/worker/outcome-events.ts'
 import { Outcomes } from '../../src/worker/outcomes.ts'
 import type { Outcome } from '../../src/worker/pending-outcome.ts'
-import { newTally, tellOutcome } from '../../src/worker/outcome-events.ts'
 import { Turns } from '../../src/worker/turns.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { LEASE_MS, newWorker, show } from '../support/queue.ts'
@@ -40,7 +40,7 @@ async function held(of: Kind, count = 1): Promise<HeldJob[]> {
     leftToSweep: false,
   }
   const handler = handle(of, () => {})
-  return (await claim(lane, request, everySpot([name]))).map((job) => new HeldJob(job, handler, leased))
+  return (await claim(lane, request, everyStart([name]))).map((job) => new HeldJob(job, handler, leased))
 }
 
 /** Sends the outcomes in one batch, the first time through `send`, and returns what was told of them. */
@@ -64,7 +64,7 @@ async function told(
   events.on('dead_letter', ({ reason, error }) => void lines.push(`dead_letter ${reason} ${error}`))
   const lane = new Lane({ query })
   const outcomes = new Outcomes(lane, worker, new Turns(lane), 100, {
-    known: (report, known) => tellOutcome(events, newTally(), report, known),
+    known: (report, known) => announceOutcome(events, newTally(), report, known),
     problem: () => {},
   })
   for (const [job, outcome] of reports) outcomes.add(job, outcome)

@@ -1,9 +1,9 @@
-// Looks that are slow, or only seem to be: what the worker tells its marks of them.
+// Looks that are slow, or only seem to be: what the worker tells its cursors of them.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { handle, kind } from '../../src/index.ts'
-import { type Asked, Marks } from '../../src/jobs/scan-cursors.ts'
+import { type Asked, ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { movableClock } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { next, scene } from '../support/worker.ts'
@@ -11,11 +11,11 @@ import { next, scene } from '../support/worker.ts'
 const task = kind<number>('task')
 const AGES_MS = 10_000_000
 
-/** What the marks of this process asked for from now on. */
+/** What the cursors of this process asked for from now on. */
 function asked(t: TestContext): Asked[] {
   const all: Asked[] = []
-  const original = Marks.prototype.next
-  t.mock.method(Marks.prototype, 'next', function (this: Marks, ...args: Parameters<typeof original>) {
+  const original = ScanCursors.prototype.next
+  t.mock.method(ScanCursors.prototype, 'next', function (this: ScanCursors, ...args: Parameters<typeof original>) {
     const one = original.apply(this, args)
     all.push(one)
     return one
@@ -51,8 +51,8 @@ test('what the way to the database and back takes is not the price of a look', a
   const clock = movableClock(t)
   const { worker } = await scene(t)
   const prices: number[] = []
-  const learn = Marks.prototype.learn
-  t.mock.method(Marks.prototype, 'learn', function (this: Marks, ...args: Parameters<typeof learn>) {
+  const learn = ScanCursors.prototype.learn
+  t.mock.method(ScanCursors.prototype, 'learn', function (this: ScanCursors, ...args: Parameters<typeof learn>) {
     prices.push(args[1].walkMs)
     return learn.apply(this, args)
   })

@@ -5,7 +5,7 @@ import type pg from 'pg'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, type Leasehold } from '../../src/index.ts'
 import { claim, newClaimId, releaseClaim } from '../../src/jobs/claim.ts'
-import { everySpot } from '../../src/jobs/scan-cursors.ts'
+import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { markBusy } from '../../src/jobs/wake.ts'
 import { gate } from '../support/database.ts'
 import { LEASE_MS, newWorker } from '../support/queue.ts'
@@ -168,7 +168,7 @@ test('a job that is released wakes a worker, as one that is enqueued does', asyn
   const [job] = await lh.claim(task)
   await job!.release()
   const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['task'], limit: 2, leaseMs: LEASE_MS }
-  await claim(lane, request, everySpot(['task']))
+  await claim(lane, request, everyStart(['task']))
   await releaseClaim(lane, request.worker, request.claimId)
   await sync()
   assert.deepEqual(messages, ['task', 'task', 'task'], 'enqueued, released, released after a lost reply')

@@ -1,4 +1,4 @@
-/** The storage that ships: its migrations, its statements and its marks. The variants change one thing each. */
+/** The storage that ships: its migrations, its statements and its cursors. The variants change one thing each. */
 import { randomUUID } from 'node:crypto'
 import type { Client } from 'pg'
 import { Lane, type Row } from '../../../src/db/lane.ts'
@@ -7,9 +7,9 @@ import { type Claimed, type ClaimRequest, claimAndMeasure, newClaimId } from '..
 import { ENQUEUE } from '../../../src/jobs/enqueue.sql.ts'
 import { enqueue } from '../../../src/jobs/enqueue.ts'
 import type { Lease, Worker } from '../../../src/jobs/job.ts'
-import { Marks, type Walk } from '../../../src/jobs/scan-cursors.ts'
 import { COMPLETE } from '../../../src/jobs/outcome.sql.ts'
 import { complete, KEEP_MS, turn } from '../../../src/jobs/outcome.ts'
+import { ScanCursors, type Walk } from '../../../src/jobs/scan-cursors.ts'
 import { COUNT_LEASEHOLD, PAYLOAD_AS_JSON } from '../floor.sql.ts'
 import type { BenchWorker, Design } from './design.ts'
 
@@ -75,7 +75,7 @@ class LeaseholdWorker implements BenchWorker {
   readonly #keep: boolean
   readonly #useMarks: boolean
   readonly #worker: Worker = { id: randomUUID(), label: `bench:${process.pid}` }
-  #marks = new Marks([QUEUE])
+  #cursors = new ScanCursors([QUEUE])
 
   constructor(lane: Lane, keep: boolean, useMarks: boolean) {
     this.#lane = lane
@@ -99,11 +99,11 @@ class LeaseholdWorker implements BenchWorker {
     limit: number,
     send: (request: ClaimRequest, walk: Walk) => Promise<Claimed>,
   ): Promise<readonly Lease[]> {
-    if (!this.#useMarks) this.#marks = new Marks([QUEUE])
-    const asked = this.#marks.next(limit)
+    if (!this.#useMarks) this.#cursors = new ScanCursors([QUEUE])
+    const asked = this.#cursors.next(limit)
     const request = { claimId: newClaimId(), worker: this.#worker, kinds: [QUEUE], limit, leaseMs: LEASE_MS }
     const claimed = await send(request, asked.walk)
-    this.#marks.learn(asked, { ...claimed, limit })
+    this.#cursors.learn(asked, { ...claimed, limit })
     return claimed.jobs
   }
 

@@ -11,7 +11,14 @@ import {
   WriteGuard,
 } from '../../../src/index.ts'
 import { freshDatabase, gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
-import { advisoryLocks, createIncidents, LOCK_ELSEWHERE, openIncidents, opening, pidOf } from '../../support/incidents.ts'
+import {
+  advisoryLocks,
+  createIncidents,
+  LOCK_ELSEWHERE,
+  openIncidents,
+  opening,
+  pidOf,
+} from '../../support/incidents.ts'
 import { codeOf, inTime } from '../../support/worker.ts'
 
 const db = await suiteDatabase()

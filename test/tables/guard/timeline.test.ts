@@ -4,7 +4,14 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { ConcurrentModificationError, WriteGuard, withTransaction } from '../../../src/index.ts'
 import { gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
-import { createIncidents, LOCK_ELSEWHERE, openIncident, openIncidents, opening, pidOf } from '../../support/incidents.ts'
+import {
+  createIncidents,
+  LOCK_ELSEWHERE,
+  openIncident,
+  openIncidents,
+  opening,
+  pidOf,
+} from '../../support/incidents.ts'
 
 const db = await suiteDatabase()
 await createIncidents(db)
