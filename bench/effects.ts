@@ -4,7 +4,7 @@
  * a median over the rounds; a statement is a round trip.
  */
 import pg from 'pg'
-import { statusTable, WriteGuard } from '../src/index.ts'
+import { statusTable, WriteGuard } from '../src/tables/index.ts'
 import { readOptions, runOrExplain } from './arguments.ts'
 import { measure } from './floor/measure.ts'
 import { BenchServer } from './server.ts'

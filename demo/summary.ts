@@ -1,6 +1,6 @@
 /** The table of those demos that ask an LLM for summaries, and what they all do with it. */
 import pg from 'pg'
-import { statusTable } from '../src/index.ts'
+import { statusTable } from '../src/tables/index.ts'
 import { callProvider } from '../tools/provider.ts'
 import { until } from './program.ts'
 

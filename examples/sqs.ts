@@ -1,7 +1,7 @@
 // SQS in front of a table of yours: a message says which row, the row says whether there is still something to do.
 import { GetQueueUrlCommand, SQSClient } from '@aws-sdk/client-sqs'
-import { statusTable } from 'leasehold'
 import { inTwoPhases, SqsConsumer, SqsPublisher } from 'leasehold/sqs'
+import { statusTable } from 'leasehold/tables'
 import pg from 'pg'
 import { z } from 'zod'
 

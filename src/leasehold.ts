@@ -36,7 +36,6 @@ import {
   redrive,
 } from './jobs/operator.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
-import { WriteGuard, type WriteGuardOptions } from './tables/guard.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
@@ -237,11 +236,6 @@ export class Leasehold {
     }
     this.#byHand ??= new ManualWorker(this.#connection)
     return this.#byHand.claim(list, options) as Promise<ManualJob<Output>[]>
-  }
-
-  /** Guards writes of yours that depend on what was read before. It uses none of our tables. */
-  guard(options?: WriteGuardOptions): WriteGuard {
-    return new WriteGuard(this.#connection.pool, options)
   }
 
   /** Makes and drops daily partitions. For the owner of the tables, every day, if workers run as another role. */

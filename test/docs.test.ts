@@ -60,7 +60,11 @@ test('the TypeScript in docs/sqs.md compiles, one block after the other', (t) =>
   t.after(() => rmSync(home, { recursive: true, force: true }))
   symlinkSync(join(root, 'node_modules'), join(home, 'node_modules'))
   writeFileSync(join(home, 'page.mts'), blocks.join('\n') + OF_THE_READER)
-  const paths = { leasehold: [join(root, 'src/index.ts')], 'leasehold/sqs': [join(root, 'src/sqs/index.ts')] }
+  const paths = {
+    leasehold: [join(root, 'src/index.ts')],
+    'leasehold/tables': [join(root, 'src/tables/index.ts')],
+    'leasehold/sqs': [join(root, 'src/sqs/index.ts')],
+  }
   const compilerOptions = { noUnusedLocals: false, paths }
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['page.mts'], exclude: [] }
   writeFileSync(join(home, 'tsconfig.json'), JSON.stringify(config))

@@ -24,15 +24,14 @@ const sources = filesUnder('src')
 const tests = filesUnder('test')
 const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'chaos', 'examples')]
 
-test('imports point down: cli → inspect → features → worker → effects → queue → runtime → db → core', () => {
+test('imports point down: cli → inspect → features → worker → tables → effects → jobs → runtime → db → core', () => {
   const layers = [
     'core',
     'db',
     'runtime',
-    'transitions',
-    'guard',
-    'queue',
+    'jobs',
     'effects',
+    'tables',
     'worker',
     'inbox',
     'outbox',

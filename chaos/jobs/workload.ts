@@ -4,8 +4,9 @@
  * and handlers need of the library comes with their arguments.
  */
 import type pg from 'pg'
+import type { Once } from '../../src/effects/once.ts'
 import type * as library from '../../src/index.ts'
-import type { EnqueueOptions, KindOptions, Leasehold, Once } from '../../src/index.ts'
+import type { EnqueueOptions, KindOptions, Leasehold } from '../../src/index.ts'
 import type { SeededRandom } from '../../tools/seeded-random.ts'
 import type { Finding } from '../common/finding.ts'
 import type { History, Work } from './history.ts'

@@ -8,7 +8,7 @@ const OUTCOMES = [
   'handled',
   'already_handled',
   'failed',
-  'dead',
+  'dead_letter',
   'extended',
   'expired',
   'redelivered',

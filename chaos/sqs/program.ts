@@ -31,7 +31,7 @@ const EVENTS: readonly (keyof SqsConsumerEvents)[] = [
   'handled',
   'already_handled',
   'failed',
-  'dead',
+  'dead_letter',
   'returned',
   'redelivered',
   'extended',

@@ -1,15 +1,16 @@
 /** What is done with the messages of each queue, rightly; and wrongly, so that the checker can be seen to notice. */
 import type { Pool } from 'pg'
 import { z } from 'zod'
-import { Fatal, type Job, kind, type Leasehold, messageSource, statusTable } from '../../src/index.ts'
+import { Fatal, type Job, kind, type Leasehold, messageSource } from '../../src/index.ts'
 import {
   type Handle,
+  inOneTransaction,
   inOneUpdate,
   inTwoPhases,
   intoQueues,
-  oncePerMessage,
   type SqsMessage,
 } from '../../src/sqs/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import { callProvider } from '../../tools/provider.ts'
 import type { Way } from './plan.ts'
 
@@ -90,12 +91,12 @@ export function handleOf(way: Way, { pool, leasehold, provider, mood, broken }: 
         await call(message, `once ${message.body.id}`)
       }
       if (broken) return (message: Message) => work(pool, message)
-      return oncePerMessage(leasehold, messageSource('once'), work, { key: ({ body }) => String(body.id) })
+      return inOneTransaction(leasehold, messageSource('once'), work, { key: ({ body }) => String(body.id) })
     }
     case 'into a queue':
       return intoQueues<Body>(leasehold, { kinds: [task], kindOf: 'type', key: ({ body }) => String(body.id) })
     case 'in order': {
-      const append = oncePerMessage(leasehold, messageSource('in order'), async (tx, message: Message) => {
+      const append = inOneTransaction(leasehold, messageSource('in order'), async (tx, message: Message) => {
         if (message.body.fatal) throw new Fatal('poison')
         // In a short run chance alone might spare all of them.
         if (broken && message.receiveCount === 1 && message.body.id % 2 === 0) throw new Error('on purpose')

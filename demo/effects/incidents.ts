@@ -1,6 +1,6 @@
 /** Reads an entity's open incidents, evaluates at length, and opens one if there is none: with the guard and without. */
 import type pg from 'pg'
-import { ConcurrentModificationError, WriteGuard } from '../../src/index.ts'
+import { ConcurrentModificationError, WriteGuard } from '../../src/tables/index.ts'
 import { callProvider } from '../../tools/provider.ts'
 import { CONNECTIONS, ENTITIES, RACERS, WORKERS } from './scale.ts'
 

@@ -22,7 +22,7 @@ export function overwrittenIn(act: number): string {
 }
 
 export function refusedIn(act: number): string {
-  return `select count(*) from handled where summary_id / 100 = ${act} and outcome = 'already handled'`
+  return `select count(*) from handled where summary_id / 100 = ${act} and outcome = 'already_handled'`
 }
 
 export function openIn(round: number): string {

@@ -35,7 +35,7 @@ const consumer = new SqsConsumer<Body>(client, {
   pool,
   handle: isUnguarded ? unguarded(pool, ask) : guarded(pool, ask),
 })
-for (const outcome of ['handled', 'already_handled', 'failed', 'dead', 'returned'] as const) {
+for (const outcome of ['handled', 'already_handled', 'failed', 'dead_letter', 'returned'] as const) {
   consumer.on(outcome, (message: { rowId?: string; receiveCount: number; reason?: string }) => {
     const { rowId, receiveCount, reason } = message
     tell({ type: 'settled', outcome, id: rowId === undefined ? undefined : Number(rowId), receiveCount, reason })

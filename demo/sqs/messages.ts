@@ -19,7 +19,7 @@ export type FromConsumer =
 
 /** What became of one delivery, in the words of the library's own events. */
 export interface Settled {
-  readonly outcome: 'handled' | 'already_handled' | 'failed' | 'dead' | 'returned'
+  readonly outcome: 'handled' | 'already_handled' | 'failed' | 'dead_letter' | 'returned'
   /** The row. A message that cannot be read has none. */
   readonly id: number | undefined
   /** The how manieth delivery it was. */

@@ -141,7 +141,7 @@ async function oddOnes(stage: Stage): Promise<void> {
 
 async function poison({ crew, queue, screen, signal }: Stage): Promise<void> {
   await queue.send(POISON)
-  await until(() => crew.settled.some(({ outcome }) => outcome === 'dead'), signal)
+  await until(() => crew.settled.some(({ outcome }) => outcome === 'dead_letter'), signal)
   const [letter] = await queue.deadLetters()
   screen.say(`Poison: "${letter?.body}" went to the dead-letter queue, with the reason: ${letter?.reason}.`, 'green')
 }

@@ -60,7 +60,7 @@ export async function firstTime(tx: Lane, source: MessageSource, messageId: stri
 /** What became of a message. */
 export type HandledMessage<T> =
   | { readonly outcome: 'applied'; readonly result: T }
-  | { readonly outcome: 'already handled' }
+  | { readonly outcome: 'already_handled' }
 
 export function oncePerMessage<T>(
   lane: Lane,
@@ -70,7 +70,7 @@ export function oncePerMessage<T>(
   handle: (tx: ClientBase) => Promise<T> | T,
 ): Promise<HandledMessage<T>> {
   const work = async (tx: ClientBase): Promise<HandledMessage<T>> => {
-    if (!(await firstTime(lane.within(tx), source, messageId))) return { outcome: 'already handled' }
+    if (!(await firstTime(lane.within(tx), source, messageId))) return { outcome: 'already_handled' }
     return { outcome: 'applied', result: await handle(tx) }
   }
   return withTransaction(pool, work, { attempts: ATTEMPTS })

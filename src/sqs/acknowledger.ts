@@ -78,7 +78,7 @@ export class Acknowledger {
 
   /** Answers whether it is known to be deleted. */
   async settle(held: HeldMessage, disposition: Disposition, durationMs: number): Promise<boolean> {
-    if (disposition.end === 'dead') return this.#bury(held, disposition.reason, durationMs, disposition.error)
+    if (disposition.end === 'dead_letter') return this.#bury(held, disposition.reason, durationMs, disposition.error)
     if (disposition.end === 'return') {
       const { reason, error, note, delayMs = backoffMs(held.receiveCount, this.#parts.settings.backoff) } = disposition
       return this.return(held, reason, delayMs, error, note)
@@ -165,7 +165,7 @@ export class Acknowledger {
     say(`sent to ${queueName(url)}`)
     const deleted = await this.#delete(held)
     const because = error === undefined ? {} : { error }
-    this.#parts.events.emit('dead', { ...infoOf(held), deleted, durationMs, reason, ...because })
+    this.#parts.events.emit('dead_letter', { ...infoOf(held), deleted, durationMs, reason, ...because })
     return deleted
   }
 }

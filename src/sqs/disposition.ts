@@ -34,14 +34,14 @@ export type ReturnReason =
  * they are. Nothing at all, or something without an outcome, means applied.
  */
 export type Answer =
-  | { readonly outcome: 'applied' | 'created' | 'already handled' | 'existing' | 'lost' }
-  | { readonly outcome: 'not found' | 'conflict' }
-  | { readonly outcome: 'not ready'; readonly status?: string }
+  | { readonly outcome: 'applied' | 'created' | 'already_handled' | 'existing' | 'lost' }
+  | { readonly outcome: 'not_found' | 'conflict' }
+  | { readonly outcome: 'not_ready'; readonly status?: string }
   | { readonly outcome: 'released'; readonly delayMs?: number }
   /** Somebody is at it, and will see to it: no more is needed, but for the order of a FIFO queue. */
   | { readonly outcome: 'busy' }
   | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp?: boolean }
-  | { readonly outcome: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
+  | { readonly outcome: 'dead_letter'; readonly reason: DeadReason; readonly error?: unknown }
   | { readonly outcome: 'again'; readonly after?: Duration }
 
 /** Anything without an outcome means done. */
@@ -54,7 +54,7 @@ export type Handle<Body = unknown> = (message: SqsMessage<Body>) => Answered | v
 export type Disposition =
   | { readonly end: 'delete'; readonly as: 'handled' | 'already_handled' }
   | { readonly end: 'delete'; readonly as: 'failed'; readonly error: unknown; readonly givenUp: boolean }
-  | { readonly end: 'dead'; readonly reason: DeadReason; readonly error?: unknown }
+  | { readonly end: 'dead_letter'; readonly reason: DeadReason; readonly error?: unknown }
   | {
       readonly end: 'return'
       readonly reason: ReturnReason
@@ -92,19 +92,19 @@ export async function dispositionOf(held: HeldMessage, reading: Reading, handle:
 }
 
 async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<{ body: unknown } | Disposition> {
-  if (Buffer.byteLength(text) > maxBodyBytes) return { end: 'dead', reason: 'too_large' }
+  if (Buffer.byteLength(text) > maxBodyBytes) return { end: 'dead_letter', reason: 'too_large' }
   if (body === 'text') return { body: text }
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
-    return { end: 'dead', reason: 'not_json' } // The error quotes the body.
+    return { end: 'dead_letter', reason: 'not_json' } // The error quotes the body.
   }
   if (body === 'json') return { body: value }
   try {
     return { body: await parseInput('the message', body, value) }
   } catch (error) {
-    if (error instanceof InvalidInputError) return { end: 'dead', reason: 'invalid_body', error }
+    if (error instanceof InvalidInputError) return { end: 'dead_letter', reason: 'invalid_body', error }
     throw error
   }
 }
@@ -118,7 +118,7 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
     case 'applied':
     case 'created':
       return { end: 'delete', as: 'handled' }
-    case 'already handled':
+    case 'already_handled':
     case 'existing':
     case 'lost': // The row was taken back, and recovery tells of it anew.
       return { end: 'delete', as: 'already_handled' }
@@ -126,9 +126,9 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
       return isFifo ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled' }
     case 'failed':
       return { end: 'delete', as: 'failed', error: answer.error, givenUp: answer.givenUp === true }
-    case 'not found':
+    case 'not_found':
       return { end: 'return', reason: 'row_not_found' }
-    case 'not ready':
+    case 'not_ready':
       return {
         end: 'return',
         reason: 'row_not_ready',
@@ -138,10 +138,10 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
       if (answer.delayMs !== undefined) return { end: 'return', reason: 'asked', delayMs: answer.delayMs }
       return held.isStopped ? { end: 'return', reason: 'stopping', delayMs: 0 } : { end: 'return', reason: 'asked' }
     case 'conflict':
-      return { end: 'dead', reason: 'key_conflict' }
-    case 'dead':
+      return { end: 'dead_letter', reason: 'key_conflict' }
+    case 'dead_letter':
       if (typeof answer.reason !== 'string' || answer.reason === '') throw new Error('the handler gave no reason')
-      return { end: 'dead', reason: answer.reason, error: answer.error }
+      return { end: 'dead_letter', reason: answer.reason, error: answer.error }
     case 'again':
       return { end: 'return', reason: 'asked', ...delay(answer.after) }
     default:
@@ -156,7 +156,7 @@ function delay(after: Duration | undefined): { delayMs?: number } {
 
 function thrown(held: HeldMessage, error: unknown): Disposition {
   if (held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
-  if (error instanceof Fatal) return { end: 'dead', reason: 'fatal', error }
+  if (error instanceof Fatal) return { end: 'dead_letter', reason: 'fatal', error }
   if (error instanceof Cancel) return { end: 'delete', as: 'handled' } // No longer wanted.
   if (error instanceof RetryAfter || error instanceof Snooze) {
     return { end: 'return', reason: 'asked', delayMs: error.delayMs, error }
@@ -167,7 +167,7 @@ function thrown(held: HeldMessage, error: unknown): Disposition {
 
 /** Whether it was there. undefined: nobody has asked it, or not that we know of. */
 export function saysOfDatabase(disposition: Disposition): boolean | undefined {
-  if (disposition.end === 'dead') return undefined
+  if (disposition.end === 'dead_letter') return undefined
   if (disposition.end === 'delete' || disposition.reason.startsWith('row_')) return true
   return disposition.reason === 'database' ? false : undefined
 }

@@ -27,7 +27,7 @@ export interface SqsConsumerEvents extends CommonEvents {
   /** It has failed, and that is recorded in its row. */
   failed: [message: MessageInfo & Ended & { readonly error: unknown }]
   /** It can never be handled, and went to the dead letters. */
-  dead: [message: MessageInfo & Ended & { readonly reason: DeadReason; readonly error?: unknown }]
+  dead_letter: [message: MessageInfo & Ended & { readonly reason: DeadReason; readonly error?: unknown }]
   /** It comes again, after this long; or, where SQS could not be told, when its visibility ends. */
   returned: [
     message: MessageInfo & {
@@ -58,7 +58,7 @@ export class Events extends EventHub<SqsConsumerEvents> {
     handled: 0,
     already_handled: 0,
     failed: 0,
-    dead: 0,
+    dead_letter: 0,
     returned: 0,
     redelivered: 0,
     extended: 0,

@@ -130,7 +130,7 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
 }
 
 function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked): Answer {
-  const isClaimed = answer.outcome === 'already handled' && answer.status === table.phases?.claimed
+  const isClaimed = answer.outcome === 'already_handled' && answer.status === table.phases?.claimed
   return isClaimed ? { outcome: 'busy' } : (answer as Answer)
 }
 
@@ -143,16 +143,16 @@ export interface MessageKey<Body> {
  * Runs the work in a transaction that also remembers the message: for counters, and whatever has no row with a status. What it
  * throws rolls back, and the message comes again.
  */
-export function oncePerMessage<Body>(
+export function inOneTransaction<Body>(
   leasehold: HandlesOnce,
   source: MessageSource,
   work: (tx: ClientBase, message: SqsMessage<Body>) => Promise<unknown> | unknown,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
-  checkLeasehold('oncePerMessage', leasehold, 'oncePerMessage')
+  checkLeasehold('inOneTransaction', leasehold, 'oncePerMessage')
   checkSource(source)
-  checkFunction('oncePerMessage.work', work)
-  checkFunctions('oncePerMessage', options, [], ['key'])
+  checkFunction('inOneTransaction.work', work)
+  checkFunctions('inOneTransaction', options, [], ['key'])
   return buryingPoison(async (message) => {
     const key = keyOf(message, options.key)
     let theirs: unknown
@@ -206,7 +206,7 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
   }
   return buryingPoison(async (message) => {
     const kind = kinds.get(nameOf(message, kindOf) as string)
-    if (kind === undefined) return { outcome: 'dead', reason: 'unknown_kind' }
+    if (kind === undefined) return { outcome: 'dead_letter', reason: 'unknown_kind' }
     const input = options.input === undefined ? message.body : options.input(message)
     const idempotencyKey = keyOf(message, options.key)
     try {
@@ -221,7 +221,7 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
       return isSame ? { outcome: 'existing' } : enqueued
     } catch (error) {
       const isBad = error instanceof InvalidInputError || error instanceof ValueNotStorableError
-      if (isBad) return { outcome: 'dead', reason: 'invalid_body', error }
+      if (isBad) return { outcome: 'dead_letter', reason: 'invalid_body', error }
       throw error
     }
   })

@@ -6,13 +6,13 @@ export type { Counts, MessageInfo, SqsConsumerEvents } from './events.ts'
 export {
   type AnsweringHandle,
   type IntoQueues,
+  inOneTransaction,
   inOneUpdate,
   inTwoPhases,
   intoQueue,
   intoQueues,
   type MessageKey,
   type OneUpdate,
-  oncePerMessage,
   type TwoPhases,
 } from './handlers.ts'
 export type { SqsMessage } from './held.ts'

@@ -15,7 +15,7 @@ import { isFifo, queueName } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
   readonly queueUrl: string
-  /** Does what a message asks for: inTwoPhases(…), inOneUpdate(…), oncePerMessage(…), intoQueue(…), or a function of yours. */
+  /** Does what a message asks for: inTwoPhases(…), inOneUpdate(…), inOneTransaction(…), intoQueue(…), or a function of yours. */
   readonly handle: Handle<NoInfer<Body>>
   /** A Standard Schema that bodies are to fit, or `'text'`. Default: anything that is JSON. */
   readonly body?: Schema<unknown, Body> | 'text' | undefined

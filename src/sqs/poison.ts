@@ -22,7 +22,7 @@ export function buryingPoison<Body>(
       return await handle(message)
     } catch (error) {
       if (!(error instanceof Poison)) throw error
-      return { outcome: 'dead', reason: 'invalid_body', error: error.cause }
+      return { outcome: 'dead_letter', reason: 'invalid_body', error: error.cause }
     }
   }
 }

@@ -20,7 +20,7 @@ export interface FencedTableOptions<Column extends string = string> {
 }
 
 /** applied: written. stale: a newer generation has written here. not found: there is no such row. */
-export type FencedWrite = 'applied' | 'stale' | 'not found'
+export type FencedWrite = 'applied' | 'stale' | 'not_found'
 
 /**
  * A table that keeps the highest generation it has seen, and refuses older ones: a worker that lost its lease cannot write
@@ -71,7 +71,7 @@ export class FencedTable<Column extends string = string> {
       if (rowCount > 0) return 'applied'
       const { rows } = await this.#send(db, renderNames(FENCED_FIND, this.#quoted), [id, generation])
       const row = rows[0] as unknown as Cells | undefined
-      if (row === undefined) return 'not found'
+      if (row === undefined) return 'not_found'
       // Otherwise it has come, or come back, since it was looked for.
       if (row[0] === 't' || round === ROUNDS) return 'stale'
     }

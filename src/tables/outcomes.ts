@@ -7,8 +7,8 @@ import type { RowId } from './row-id.ts'
  */
 export type TransitionOutcome =
   | { readonly outcome: 'applied' }
-  | { readonly outcome: 'already handled' | 'not ready'; readonly status: string }
-  | { readonly outcome: 'not found' }
+  | { readonly outcome: 'already_handled' | 'not_ready'; readonly status: string }
+  | { readonly outcome: 'not_found' }
 
 export type Looked = { readonly outcome: 'ready' } | Instead<TransitionOutcome>
 
@@ -16,7 +16,7 @@ export type Looked = { readonly outcome: 'ready' } | Instead<TransitionOutcome>
 export type ClaimOutcome =
   | { readonly outcome: 'applied' }
   | { readonly outcome: 'lost'; readonly status: string }
-  | { readonly outcome: 'not found' }
+  | { readonly outcome: 'not_found' }
 
 /** givenUp: no attempt is left, or none was wanted. It stays in error until a person does something. */
 export interface FailRecorded {

@@ -83,7 +83,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   async look(db: Queryable, id: RowId, from: keyof A & string): Promise<Looked> {
     this.#definition.checkStatus(from)
     const status = await this.status(db, id)
-    if (status === undefined) return { outcome: 'not found' }
+    if (status === undefined) return { outcome: 'not_found' }
     return status === from ? { outcome: 'ready' } : this.#passedOver(status, from)
   }
 
@@ -100,7 +100,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
       const [row] = await read(db, this.#definition.statement('claim', CLAIM), values)
       if (row !== undefined) return { outcome: 'applied', claim: { id: row[0]!, token } }
       const found = await this.#findClaim(db, { id, token })
-      if (found === undefined) return { outcome: 'not found' }
+      if (found === undefined) return { outcome: 'not_found' }
       if (found.isOurs && found.status === claimed) return { outcome: 'applied', claim: { id: found.id, token } }
       if (found.status !== ready) return this.#passedOver(found.status, ready)
       this.#checkRound(round, id, ready)
@@ -223,7 +223,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
       const changed = await change(db, update, values)
       if (changed !== undefined) return answer(changed)
       const [row] = await read(db, this.#definition.statement('find', FIND), [id])
-      if (row === undefined) return { outcome: 'not found' }
+      if (row === undefined) return { outcome: 'not_found' }
       if (row[0] !== from) return this.#passedOver(row[0]!, from)
       // It has come back in between, or has just been committed.
       this.#checkRound(round, id, from)
@@ -231,11 +231,11 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /** Who asks has a message in hand: it can be dropped if the row is past this, and not if it has yet to come to it. */
-  #passedOver(status: string, from: string): Exclude<TransitionOutcome, { outcome: 'applied' | 'not found' }> {
-    return { outcome: this.#definition.isBefore(status, from) ? 'not ready' : 'already handled', status }
+  #passedOver(status: string, from: string): Exclude<TransitionOutcome, { outcome: 'applied' | 'not_found' }> {
+    return { outcome: this.#definition.isBefore(status, from) ? 'not_ready' : 'already_handled', status }
   }
 
-  /** `already handled` would be a lie, and the message would be dropped. */
+  /** `already_handled` would be a lie, and the message would be dropped. */
   #checkRound(round: number, id: RowId, status: string): void {
     if (round < ROUNDS) return
     const what = `row ${id} is ${status}, and yet no update changes it; does a policy or a trigger forbid it?`
@@ -254,7 +254,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     const changed = await change(db, update, values)
     if (changed !== undefined) return answer(changed)
     const found = await this.#findClaim(db, claim)
-    if (found === undefined) return { outcome: 'not found' }
+    if (found === undefined) return { outcome: 'not_found' }
     return found.isOurs && found.status === to ? answer(found.more) : { outcome: 'lost', status: found.status }
   }
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
-import { fencedTable, TransactionConflictError } from '../../src/index.ts'
+import { TransactionConflictError } from '../../src/index.ts'
+import { fencedTable } from '../../src/tables/index.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
 import { session } from '../support/queue.ts'
@@ -35,7 +36,7 @@ test('the newest generation wins, whatever the order in which they come', async 
   assert.equal(await receipt.write(db.pool, 1, 2, { amount: 22 }), 'stale')
   assert.deepEqual(await row(db, 1), { amount: 21, note: { by: 2 }, generation: 3 })
   assert.deepEqual(await row(db, 2), { amount: null, note: null, generation: null }, 'no other row is touched')
-  assert.equal(await receipt.write(db.pool, 3, 1, { amount: 1 }), 'not found')
+  assert.equal(await receipt.write(db.pool, 3, 1, { amount: 1 }), 'not_found')
 })
 
 test('a stale write that waited for a newer one is refused', async (t) => {
@@ -57,7 +58,7 @@ test('a row that is deleted while the write waits for it is not found', async (t
   const late = receipt.write(writer.client, 1, 1, { amount: 10 })
   await waitUntilBlocked(await db.connect(), writer.pid)
   await other.client.query('commit')
-  assert.equal(await late, 'not found')
+  assert.equal(await late, 'not_found')
 })
 
 test('a row that comes between the write and the question why it matched none is written', async (t) => {

@@ -45,7 +45,7 @@ test('of twenty deliveries at once one is applied', async (t) => {
   )
   const applied = answers.filter((answer) => answer.outcome === 'applied')
   assert.deepEqual(applied, [{ outcome: 'applied', result: 10 }])
-  assert.equal(answers.filter(({ outcome }) => outcome === 'already handled').length, 19)
+  assert.equal(answers.filter(({ outcome }) => outcome === 'already_handled').length, 19)
   assert.deepEqual((await db.pool.query('select amount from balance')).rows, [{ amount: 10 }])
 })
 
@@ -106,7 +106,7 @@ test('two messages that wait for each other: Postgres gives one up, and it is be
   const answers = await Promise.all([both('a', 'b'), both('b', 'a')])
   assert.deepEqual(
     answers.sort((one, two) => one.outcome.localeCompare(two.outcome)),
-    [{ outcome: 'already handled' }, { outcome: 'applied', result: true }],
+    [{ outcome: 'already_handled' }, { outcome: 'applied', result: true }],
   )
   // The loser may be back before the winner has what it waited for, and then they wait for each other once more.
   assert.ok(begun >= 2)
@@ -165,7 +165,7 @@ test('an id is forgotten when its time is over, by its own source, and not befor
   await db.clock.advance('2 hours')
   assert.equal(await pruneMessages(lane), 1)
   assert.deepEqual((await lh.oncePerMessage(webhook, 'm', () => 1)).outcome, 'applied')
-  assert.deepEqual((await lh.oncePerMessage(orders, 'm', () => 1)).outcome, 'already handled')
+  assert.deepEqual((await lh.oncePerMessage(orders, 'm', () => 1)).outcome, 'already_handled')
 })
 
 test('a worker forgets all that is due in one turn, in batches', async (t) => {

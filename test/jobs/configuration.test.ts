@@ -1,8 +1,8 @@
 // What configure() stores, and what it leaves alone.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { type Declaration, kind, queue } from '../../src/index.ts'
-import { readRetention, storeConfiguration } from '../../src/jobs/configuration.ts'
+import { kind, queue } from '../../src/index.ts'
+import { type Declaration, readRetention, storeConfiguration } from '../../src/jobs/configuration.ts'
 import { type TestDatabase, waitUntilBlocked } from '../support/database.ts'
 import { session } from '../support/queue.ts'
 import { codeOf, scene } from '../support/worker.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { statusTable } from '../../src/index.ts'
 import { inTwoPhases, SqsPublisher } from '../../src/sqs/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import { createSummaries, letClaimsAge } from '../tables/summaries.ts'
 import { gate, isEmpty, next, sqsScene } from './scene.ts'
 

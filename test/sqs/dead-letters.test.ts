@@ -13,7 +13,7 @@ test('a message as large as SQS takes is buried without its reason', async (t) =
   const [url, dead] = [await queue(), await queue()]
   const body = 'x'.repeat(ONE_MIB)
   const busy = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} })
-  const buried = next(busy, 'dead')
+  const buried = next(busy, 'dead_letter')
   await send(url, body)
   const { reason, deleted } = await buried
   assert.deepEqual([reason, deleted], ['not_json', true])
@@ -25,8 +25,8 @@ test('a message as large as SQS takes is buried without its reason', async (t) =
 test('its trace is asked for and kept', async (t) => {
   const traced = { ...message('m'), Attributes: { ApproximateReceiveCount: '1', AWSTraceHeader: 'Root=1-5759e988' } }
   const { start, all } = scripted([traced])
-  const consumer = start(t, { queueUrl: STANDARD, ...DEAD, handle: () => ({ outcome: 'dead', reason: 'mine' }) })
-  assert.equal((await next(consumer, 'dead')).deleted, true)
+  const consumer = start(t, { queueUrl: STANDARD, ...DEAD, handle: () => ({ outcome: 'dead_letter', reason: 'mine' }) })
+  assert.equal((await next(consumer, 'dead_letter')).deleted, true)
   assert.ok(all('ReceiveMessage')[0]!.asked.MessageSystemAttributeNames!.includes('AWSTraceHeader'))
   assert.equal(all('SendMessage')[0]!.asked.MessageSystemAttributes!.AWSTraceHeader!.StringValue, 'Root=1-5759e988')
 })
@@ -36,7 +36,7 @@ test('of a FIFO queue they may go to a queue that is none', async (t) => {
   const { queue, send, consumer, receive } = scene
   const [url, dead] = [await queue({ fifo: true }), await queue()]
   const busy = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} })
-  const [buried, handled] = [next(busy, 'dead'), next(busy, 'handled')]
+  const [buried, handled] = [next(busy, 'dead_letter'), next(busy, 'handled')]
   for (const body of ['{', '{}']) await send(url, body)
   await Promise.all([buried, handled])
   assert.deepEqual(
@@ -48,7 +48,7 @@ test('of a FIFO queue they may go to a queue that is none', async (t) => {
 
 test('one that is refused for another cause is not sent again without its reason', async (t) => {
   const { start, all } = scripted([message('m')], { SendMessage: () => Promise.reject(refusal('AccessDenied', 403)) })
-  const consumer = start(t, { queueUrl: STANDARD, ...DEAD, handle: () => ({ outcome: 'dead', reason: 'mine' }) })
+  const consumer = start(t, { queueUrl: STANDARD, ...DEAD, handle: () => ({ outcome: 'dead_letter', reason: 'mine' }) })
   const { reason, error } = await next(consumer, 'returned')
   assert.deepEqual([reason, (error as Error).name], ['dead_letter_not_sent', 'AccessDenied'])
   assert.deepEqual(

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { messageSource } from '../../src/index.ts'
-import { inTwoPhases, oncePerMessage } from '../../src/sqs/index.ts'
+import { inOneTransaction, inTwoPhases } from '../../src/sqs/index.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries } from '../tables/summaries.ts'
 import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
@@ -131,7 +131,7 @@ test('a message that cannot be deleted comes again, and is already handled', asy
   const busy = consumer(
     {
       queueUrl: url,
-      handle: oncePerMessage(lh, messageSource('q'), (tx) => tx.query('insert into effect default values')),
+      handle: inOneTransaction(lh, messageSource('q'), (tx) => tx.query('insert into effect default values')),
     },
     client,
   )

@@ -19,11 +19,11 @@ function ends({ id }: { readonly id: string }): object | undefined {
     case 'handled':
       return undefined
     case 'already':
-      return { outcome: 'already handled' }
+      return { outcome: 'already_handled' }
     case 'failed':
       return { outcome: 'failed', error: new Error(SECRET) }
-    case 'dead':
-      return { outcome: 'dead', reason: 'mine' }
+    case 'dead_letter':
+      return { outcome: 'dead_letter', reason: 'mine' }
     case 'asked':
       return { outcome: 'again', after: '5s' }
     default:
@@ -32,7 +32,9 @@ function ends({ id }: { readonly id: string }): object | undefined {
 }
 
 test('each message is told of when it comes and when it ends, and the log has a line of each, without its body', async (t) => {
-  const messages = ['handled', 'already', 'failed', 'dead', 'asked'].map((id) => secret(id)).concat(secret('threw', 4))
+  const messages = ['handled', 'already', 'failed', 'dead_letter', 'asked']
+    .map((id) => secret(id))
+    .concat(secret('threw', 4))
   const { start } = scripted(messages)
   const log: LogEntry[] = []
   const consumer = start(t, {
@@ -42,7 +44,15 @@ test('each message is told of when it comes and when it ends, and the log has a 
     handle: ends,
   })
   const seen: [string, object][] = []
-  for (const name of ['received', 'redelivered', 'handled', 'already_handled', 'failed', 'dead', 'returned'] as const) {
+  for (const name of [
+    'received',
+    'redelivered',
+    'handled',
+    'already_handled',
+    'failed',
+    'dead_letter',
+    'returned',
+  ] as const) {
     consumer.on(name, (event: SqsConsumerEvents[typeof name][0]) => seen.push([name, event]))
   }
   await until('all have ended', () => seen.length === 6 + 1 + 6)
@@ -50,7 +60,7 @@ test('each message is told of when it comes and when it ends, and the log has a 
     seen.filter(([name]) => name === 'received').map(([, event]) => event),
     messages.map(({ MessageId }) => ({ messageId: MessageId, receiveCount: MessageId === 'threw' ? 4 : 1 })),
   )
-  for (const name of ['handled', 'already_handled', 'failed', 'dead']) {
+  for (const name of ['handled', 'already_handled', 'failed', 'dead_letter']) {
     const event = seen.find(([which]) => which === name)![1] as { deleted: boolean; durationMs: number }
     assert.ok(event.deleted && event.durationMs >= 0 && event.durationMs < 60_000, name)
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { kind, messageSource } from '../../src/index.ts'
-import { inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../src/sqs/index.ts'
+import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../src/sqs/index.ts'
 import { type MovableClock, movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
@@ -159,7 +159,7 @@ test('once per message: the second waits for the first, and is already handled',
   const url = await queue()
   const [started, late] = [gate(), gate()]
   let inside = 0
-  const handle = oncePerMessage(lh, messageSource('test'), async (tx) => {
+  const handle = inOneTransaction(lh, messageSource('test'), async (tx) => {
     inside++
     await tx.query('insert into effect default values')
     started.open()

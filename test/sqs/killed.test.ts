@@ -70,25 +70,25 @@ async function recover({ db, send }: SqsScene, url: string): Promise<void> {
 }
 
 /** handled: by the next delivery. recovered: it was dropped, and recovery brought another. gone: there was no other. */
-type Then = 'handled' | 'already handled' | 'recovered' | 'gone'
+type Then = 'handled' | 'already_handled' | 'recovered' | 'gone'
 
 const CASES: readonly [Way, Place, Then, effects: number][] = [
   ['two phases', 'before the effect', 'recovered', 1],
   ['two phases', 'after the effect', 'recovered', 2],
-  ['two phases', 'after the commit', 'already handled', 1],
-  ['two phases', 'before the delete', 'already handled', 1],
+  ['two phases', 'after the commit', 'already_handled', 1],
+  ['two phases', 'before the delete', 'already_handled', 1],
   ['two phases', 'at the delete', 'gone', 1],
   ['one update', 'before the effect', 'handled', 1],
   ['one update', 'after the effect', 'handled', 2],
-  ['one update', 'after the commit', 'already handled', 1],
-  ['one update', 'before the delete', 'already handled', 1],
+  ['one update', 'after the commit', 'already_handled', 1],
+  ['one update', 'before the delete', 'already_handled', 1],
   ['once per message', 'before the effect', 'handled', 1],
   ['once per message', 'after the effect', 'handled', 1],
-  ['once per message', 'after the commit', 'already handled', 1],
-  ['once per message', 'before the delete', 'already handled', 1],
+  ['once per message', 'after the commit', 'already_handled', 1],
+  ['once per message', 'before the delete', 'already_handled', 1],
   ['into a queue', 'before the effect', 'handled', 1],
-  ['into a queue', 'after the commit', 'already handled', 1],
-  ['into a queue', 'before the delete', 'already handled', 1],
+  ['into a queue', 'after the commit', 'already_handled', 1],
+  ['into a queue', 'before the delete', 'already_handled', 1],
 ]
 
 for (const [way, diesAt, then, times] of CASES) {
@@ -162,7 +162,7 @@ for (const [fifo, letters] of [
     const first = await start(scene, { ...orders, way: 'into a queue', diesAt: 'before the delete' })
     await killed(scene, first, url)
     const second = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} })
-    assert.equal((await next(second, 'dead')).deleted, true)
+    assert.equal((await next(second, 'dead_letter')).deleted, true)
     assert.deepEqual(await depth(dead), { visible: letters, inFlight: 0 })
     await isEmpty(scene, url)
   })

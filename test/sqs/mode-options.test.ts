@@ -1,8 +1,9 @@
 // A way of handling that cannot work says so when it is made, and not with each message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { kind, messageSource, statusTable } from '../../src/index.ts'
-import { inOneUpdate, inTwoPhases, intoQueue, intoQueues, oncePerMessage } from '../../src/sqs/index.ts'
+import { kind, messageSource } from '../../src/index.ts'
+import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, intoQueues } from '../../src/sqs/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import { summaries } from '../tables/summaries.ts'
 
 const f = async () => ({})
@@ -17,7 +18,7 @@ type Loose = (...given: unknown[]) => unknown
 const [two, one, once, queue, queues] = [
   inTwoPhases,
   inOneUpdate,
-  oncePerMessage,
+  inOneTransaction,
   intoQueue,
   intoQueues,
 ] as Loose[] as [Loose, Loose, Loose, Loose, Loose]
@@ -42,9 +43,9 @@ for (const [what, make, says] of [
     /no arrow pending → done/,
   ],
   ['a source by its name', () => once(leasehold, 'test', f), /declare it with messageSource\(/],
-  ['no work, once', () => once(leasehold, source), /oncePerMessage\.work/],
-  ['a key for a function', () => once(leasehold, source, f, { key: 'id' }), /oncePerMessage\.key/],
-  ['a pool for a Leasehold', () => once(pool, source, f), /oncePerMessage\.leasehold .* new Leasehold/],
+  ['no work, once', () => once(leasehold, source), /inOneTransaction\.work/],
+  ['a key for a function', () => once(leasehold, source, f, { key: 'id' }), /inOneTransaction\.key/],
+  ['a pool for a Leasehold', () => once(pool, source, f), /inOneTransaction\.leasehold .* new Leasehold/],
   ['no Leasehold', () => queue(undefined, mail), /leasehold/],
   ['no kind', () => queue(leasehold), /declare them with kind\(/],
   ['an option of another way', () => queue(leasehold, mail, { input: f }), /intoQueue\.input .* no such option/],

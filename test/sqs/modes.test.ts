@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
 import { kind, messageSource } from '../../src/index.ts'
-import { inOneUpdate, inTwoPhases, intoQueue, intoQueues, oncePerMessage } from '../../src/sqs/index.ts'
+import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, intoQueues } from '../../src/sqs/index.ts'
 import { callProvider } from '../support/provider.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
@@ -133,7 +133,7 @@ test('once per message: a counter moves once, also when a message is delivered o
   const busy = consumer({
     queueUrl: url,
     body: z.object({ payment: z.string() }),
-    handle: oncePerMessage(
+    handle: inOneTransaction(
       lh,
       messageSource('payments', { redeliveredFor: '4d' }),
       (tx) => tx.query('update balance set amount = amount + 1'),
@@ -181,7 +181,7 @@ test('into queues of ours: the kind by a field, one business key one job, and an
     [{ id: 'b' }, 'unknown_kind'],
     [{ type: 'mail', id: 'c', text: 'a NUL \0' }, 'invalid_body'],
   ] as const) {
-    const buried = next(busy, 'dead')
+    const buried = next(busy, 'dead_letter')
     await send(url, wrong)
     assert.equal((await buried).reason, reason)
     const [letter] = await receive(dead, 60)
@@ -194,7 +194,7 @@ test('into queues of ours: the kind by a field, one business key one job, and an
 
 for (const [known, end] of [
   ['by its id', 'already_handled'],
-  ['by a key of its own', 'dead'],
+  ['by a key of its own', 'dead_letter'],
 ] as const) {
   test(`into queues of ours, ${known}: a redelivery whose input comes out differently is ${end}`, async (t) => {
     const scene = await sqsScene(t)
@@ -209,7 +209,7 @@ for (const [known, end] of [
       kinds: [kind('mail')],
       kindOf: () => 'mail',
       input: ({ body, receiveCount }) => ({ ...body, receiveCount }),
-      ...(end === 'dead' ? { key: ({ body }) => body.to } : {}),
+      ...(end === 'dead_letter' ? { key: ({ body }) => body.to } : {}),
     })
     const busy = consumer<{ to: string }>({ queueUrl: url, deadLetterQueueUrl: dead, handle }, client)
     const [handled, ended] = [next(busy, 'handled'), next(busy, end)]
@@ -218,8 +218,11 @@ for (const [known, end] of [
     sqs.endTimeouts(url)
     const { receiveCount, deleted, ...more } = await ended
     assert.deepEqual([receiveCount, deleted], [2, true])
-    assert.equal('reason' in more ? more.reason : undefined, end === 'dead' ? 'key_conflict' : undefined)
-    assert.deepEqual([await count(db, 'from leasehold.jobs'), (await depth(dead)).visible], [1, end === 'dead' ? 1 : 0])
+    assert.equal('reason' in more ? more.reason : undefined, end === 'dead_letter' ? 'key_conflict' : undefined)
+    assert.deepEqual(
+      [await count(db, 'from leasehold.jobs'), (await depth(dead)).visible],
+      [1, end === 'dead_letter' ? 1 : 0],
+    )
     await isEmpty(scene, url)
   })
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { kind, Leasehold, type LogEntry, messageSource } from '../../src/index.ts'
-import { type Handle, inOneUpdate, inTwoPhases, intoQueue, oncePerMessage, SqsConsumer } from '../../src/sqs/index.ts'
+import { type Handle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, SqsConsumer } from '../../src/sqs/index.ts'
 import { freshDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { inTime, lastFirst } from '../support/worker.ts'
@@ -28,7 +28,7 @@ test('a handler that reaches nobody has thrown, and as many messages are asked f
 test('once per message: what its work cannot reach is its own business, too', async (t) => {
   const { queue, send, consumer, lh } = await sqsScene(t)
   const url = await queue()
-  const busy = consumer({ queueUrl: url, handle: oncePerMessage(lh, messageSource('test'), refused) })
+  const busy = consumer({ queueUrl: url, handle: inOneTransaction(lh, messageSource('test'), refused) })
   const returned = next(busy, 'returned')
   await send(url, {})
   assert.equal((await returned).reason, 'threw')
@@ -45,7 +45,7 @@ test('a database that cannot be asked is told as such in each way of handling', 
   const ways: readonly Handle<never>[] = [
     inTwoPhases(summaries, pool, { id, effect: nothing }),
     inOneUpdate(summaries, pool, { id, from: 'pending', to: 'completed', work: nothing }),
-    oncePerMessage(leasehold, messageSource('test'), nothing),
+    inOneTransaction(leasehold, messageSource('test'), nothing),
     intoQueue(leasehold, kind('task')),
   ]
   for (const handle of ways) {
@@ -106,7 +106,7 @@ test('a table that is not there, or a schema that was not migrated, is told as s
   const ways: readonly Handle<never>[] = [
     inTwoPhases(summaries, db.pool, { id, effect: nothing }),
     inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work: nothing }),
-    oncePerMessage(leasehold, messageSource('test'), nothing),
+    inOneTransaction(leasehold, messageSource('test'), nothing),
     intoQueue(leasehold, kind('task')),
   ]
   for (const handle of ways) {
@@ -127,7 +127,7 @@ test('a table that a function of ones own does not find is its own business', as
   }
   for (const handle of [
     missing,
-    oncePerMessage(leasehold, messageSource('test'), (tx) => tx.query('select * from nothing')),
+    inOneTransaction(leasehold, messageSource('test'), (tx) => tx.query('select * from nothing')),
     inTwoPhases(summaries, db.pool, { id: lookedUp, effect: refused }),
   ]) {
     const consumer = scripted([message('1')]).start(undo, { queueUrl: STANDARD, handle: handle as Handle })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { kind, messageSource } from '../../src/index.ts'
-import { type AnsweringHandle, inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../src/sqs/index.ts'
+import { type AnsweringHandle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../src/sqs/index.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { lastFirst } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
@@ -24,7 +24,7 @@ function ofRows({ pool }: TestDatabase, id: Id): readonly AnsweringHandle<Body>[
 function byKey(key: Id): readonly AnsweringHandle<Body>[] {
   const leasehold = { oncePerMessage: never, enqueue: never }
   return [
-    oncePerMessage(leasehold, messageSource('test'), never, { key }),
+    inOneTransaction(leasehold, messageSource('test'), never, { key }),
     intoQueue<Body>(leasehold, kind<Body>('task'), { key }),
   ]
 }
@@ -39,7 +39,7 @@ async function end(t: TestContext, handle: AnsweringHandle<Body>, body: unknown)
     handle: handle as never,
   })
   return Promise.race([
-    next(consumer, 'dead').then(({ reason }) => `dead, ${reason}`),
+    next(consumer, 'dead_letter').then(({ reason }) => `dead, ${reason}`),
     next(consumer, 'returned').then(({ reason }) => `returned, ${reason}`),
   ])
 }

@@ -39,7 +39,7 @@ test('not JSON, too large, not of the schema, given up by its handler: a dead le
     ['null', 'invalid_body'],
     ['{"id":1}', 'fatal'],
   ] as const) {
-    const buried = next(busy, 'dead')
+    const buried = next(busy, 'dead_letter')
     const messageId = await send(url, text, { attributes: { trace: 'abc' } })
     const told = await buried
     assert.deepEqual([told.messageId, told.reason, told.deleted], [messageId, reason, true])
@@ -57,7 +57,7 @@ test('a message with as many attributes as SQS takes keeps them all, and its rea
   const { queue, send, consumer, receive } = scene
   const [url, dead] = [await queue(), await queue()]
   const busy = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} })
-  const buried = next(busy, 'dead')
+  const buried = next(busy, 'dead_letter')
   await send(url, '{', { attributes: Object.fromEntries([...'abcdefghij'].map((name) => [name, 'x'])) })
   await buried
   const [letter] = await receive(dead, 60)
@@ -74,7 +74,7 @@ test('without a queue for them they stay, unseen for the longest backoff, and no
   const { reason, delayMs } = await returned
   assert.deepEqual([reason, delayMs], ['not_json', 900_000])
   assert.deepEqual(await depth(url), { visible: 0, inFlight: 1 })
-  assert.equal(busy.counts().dead, 0)
+  assert.equal(busy.counts().dead_letter, 0)
 })
 
 test('a dead letter that cannot be sent deletes nothing', async (t) => {
@@ -87,7 +87,7 @@ test('a dead letter that cannot be sent deletes nothing', async (t) => {
     return send()
   })
   const busy = consumer({ queueUrl: url, deadLetterQueueUrl: dead, handle: () => {} }, client)
-  const [returned, buried] = [next(busy, 'returned'), next(busy, 'dead')]
+  const [returned, buried] = [next(busy, 'returned'), next(busy, 'dead_letter')]
   await send(url, '{')
   assert.equal((await returned).reason, 'dead_letter_not_sent')
   assert.equal((await buried).receiveCount, 2)
@@ -142,7 +142,7 @@ test('the backoff grows with each delivery, and a handler may ask for its own', 
       body: z.number(),
       handle: ({ body }) => {
         if (body === 3) throw new RetryAfter('7s')
-        return body === 4 ? { outcome: 'again', after: '9s' } : { outcome: 'not found' }
+        return body === 4 ? { outcome: 'again', after: '9s' } : { outcome: 'not_found' }
       },
     },
     client,
@@ -255,7 +255,7 @@ test('while the database is away messages come back, nothing is counted against 
 
 test('a handler that gives a message up without a reason has thrown: nothing is lost, and its group goes on', async (t) => {
   const { start, did } = scripted([message('a1', 'a'), message('a2', 'a')])
-  const noReason = { outcome: 'dead' } as never
+  const noReason = { outcome: 'dead_letter' } as never
   const consumer = start(t, { onGroupFailure: 'skip', handle: ({ id }) => (id === 'a1' ? noReason : undefined) })
   const [returned, handled] = [next(consumer, 'returned'), next(consumer, 'handled')]
   assert.deepEqual([(await returned).reason, (await handled).messageId], ['threw', 'a2'])

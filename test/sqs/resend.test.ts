@@ -75,11 +75,11 @@ test('a message for a finished row changes nothing', async (t) => {
   const { db, publish, drainIds, handleAll } = await scene(t, 1)
   await publish(['1'])
   await publish(['1'])
-  assert.deepEqual(await handleAll(), ['applied', 'already handled'])
+  assert.deepEqual(await handleAll(), ['applied', 'already_handled'])
   await publish(['1'])
   assert.deepEqual(await drainIds(), ['1'])
   const again = await summaries.transition(db.pool, 1, 'pending', 'completed', { result: 'another' })
-  assert.deepEqual(again, { outcome: 'already handled', status: 'completed' })
+  assert.deepEqual(again, { outcome: 'already_handled', status: 'completed' })
   assert.equal((await summary(db, 1)).result, 'summary of 1')
 })
 

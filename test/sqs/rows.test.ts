@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { Fatal, RetryAfter, statusTable } from '../../src/index.ts'
+import { Fatal, RetryAfter } from '../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { gate, isEmpty, next, redeliveringAfter, type SqsScene, sqsScene } from './scene.ts'
 

@@ -11,7 +11,7 @@ import { inTime, type Scene, scene } from '../support/worker.ts'
 export interface SqsScene extends Scene {
   readonly sqs: SqsServer
   readonly provider: Awaited<ReturnType<typeof startProvider>>
-  /** A new queue's URL; with `dead`, one whose messages go to that queue after so many deliveries. */
+  /** A new queue's URL; with `dead_letter`, one whose messages go to that queue after so many deliveries. */
   queue(options?: { fifo?: boolean; dead?: { url: string; after: number } }): Promise<string>
   /** Sends a body, and returns the message's id. Text is sent as it is. */
   send(url: string, body: unknown, more?: { group?: string; attributes?: Record<string, string> }): Promise<string>

@@ -1,7 +1,7 @@
 // A consumer that stops receives no more, lets its handlers end, and hands back what does not.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StoppingError } from '../../src/index.ts'
+import { StoppingError } from '../../src/core/errors.ts'
 import { inTwoPhases } from '../../src/sqs/index.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'

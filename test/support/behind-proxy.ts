@@ -1,6 +1,7 @@
 // A worker's database behind a proxy that fails on command.
 import type { TestContext } from 'node:test'
-import type { ConnectionOptions, Leasehold } from '../../src/index.ts'
+import type { ConnectionOptions } from '../../src/db/connection.ts'
+import type { Leasehold } from '../../src/index.ts'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { type Scene, scene } from './worker.ts'
 

@@ -1,7 +1,7 @@
 // The service of the write guard's tests: it evaluates entities, and opens incidents for those that break a rule. No entity
 // may have two open ones.
 import type pg from 'pg'
-import type { GuardedWrite } from '../../src/index.ts'
+import type { GuardedWrite } from '../../src/tables/index.ts'
 import type { TestDatabase } from './database.ts'
 
 const TABLE = `

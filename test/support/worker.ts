@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import pg from 'pg'
+import type { ConnectionOptions } from '../../src/db/connection.ts'
 import {
-  type ConnectionOptions,
   type Handler,
   handle,
   type Job,

@@ -1,11 +1,11 @@
 // A row that is not in the status that somebody wants to leave has yet to come to it, or has been there: by arrows and phases.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { statusTable } from '../../src/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import { freshDatabase } from '../support/database.ts'
 
-const NOT_READY = 'not ready'
-const HANDLED = 'already handled'
+const NOT_READY = 'not_ready'
+const HANDLED = 'already_handled'
 
 const orders = statusTable('orders', {
   arrows: { draft: ['pending', 'void'], pending: ['paid'], paid: ['shipped', 'lost'], shipped: ['returned'] },
@@ -45,7 +45,7 @@ test('a row that may yet come to the status is not ready; one past it, beside it
   assert.deepEqual(await doors.transition(pool, 1, 'open', 'shut'), { outcome: HANDLED, status: 'shut' })
   await is('ajar')
   assert.deepEqual(await doors.look(pool, 1, 'open'), { outcome: NOT_READY, status: 'ajar' })
-  assert.deepEqual(await doors.look(pool, 2, 'open'), { outcome: 'not found' })
+  assert.deepEqual(await doors.look(pool, 2, 'open'), { outcome: 'not_found' })
   await is('open')
   assert.deepEqual(await doors.look(pool, 1, 'open'), { outcome: 'ready' })
 })

@@ -1,7 +1,9 @@
 // The reaper and the re-drive: what is stuck goes back, what has failed is tried again, what was not told of is told.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { type Chore, handle, kind, type Recovery, type RowClaim, statusTable } from '../../src/index.ts'
+import { type Chore, handle, kind } from '../../src/index.ts'
+import { type Recovery, statusTable } from '../../src/tables/index.ts'
+import type { RowClaim } from '../../src/tables/outcomes.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { collect, count, scene } from '../support/worker.ts'

@@ -1,5 +1,5 @@
 // A table of a user's: summaries that an LLM is to write, one row each.
-import { statusTable } from '../../src/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import type { TestDatabase } from '../support/database.ts'
 
 export const summaries = statusTable('summary', { columns: ['result', 'completed_at'], stuckAfter: '15m' })

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
-import { databaseNow, type Queryable, statusTable, TransactionConflictError, withTransaction } from '../../src/index.ts'
+import { type Queryable, TransactionConflictError, withTransaction } from '../../src/index.ts'
+import { databaseNow, statusTable } from '../../src/tables/index.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
 import { session } from '../support/queue.ts'
 import { codeOf } from '../support/worker.ts'
@@ -33,7 +34,7 @@ test('two workers with the same message: the row is completed once, and the seco
   const answers = await Promise.all([complete(db.pool, 1, 'a'), complete(db.pool, 1, 'b')])
   const winner = answers[0]!.outcome === 'applied' ? 0 : 1
   assert.deepEqual(answers[winner], { outcome: 'applied' })
-  assert.deepEqual(answers[1 - winner], { outcome: 'already handled', status: 'completed' })
+  assert.deepEqual(answers[1 - winner], { outcome: 'already_handled', status: 'completed' })
   const row = await summary(db, 1)
   assert.deepEqual([row.status, row.result], ['completed', ['a', 'b'][winner]])
   assert.ok(row.completed_at instanceof Date)
@@ -43,7 +44,7 @@ test('the second waits for the first, and goes by what the first has committed',
   const db = await withRows(t, 2)
   const [first, second] = [await session(db), await session(db)]
   for (const [id, end, expected] of [
-    [1, 'commit', { outcome: 'already handled', status: 'completed' }],
+    [1, 'commit', { outcome: 'already_handled', status: 'completed' }],
     [2, 'rollback', { outcome: 'applied' }],
   ] as const) {
     await first.client.query('begin')
@@ -61,7 +62,7 @@ test('a message that comes before its row is committed is told so, and can come 
   const { client } = await session(db)
   await client.query('begin')
   await client.query('insert into summary (id) values (1)')
-  assert.deepEqual(await complete(db.pool, 1), { outcome: 'not found' })
+  assert.deepEqual(await complete(db.pool, 1), { outcome: 'not_found' })
   await client.query('commit')
   assert.deepEqual(await complete(db.pool, 1), { outcome: 'applied' })
 })
@@ -78,7 +79,7 @@ for (const level of LEVELS) {
         ? await withTransaction(pool, (tx) => complete(tx, id, racer), { attempts: 100 })
         : await complete(pool, id, racer)
       if (outcome === 'applied') wins.set(id, [...(wins.get(id) ?? []), racer])
-      else assert.equal(outcome, 'already handled')
+      else assert.equal(outcome, 'already_handled')
     }
     const ids = Array.from({ length: 200 }, (_, index) => index + 1)
     // Half of them each alone, half in a transaction of the caller's.
@@ -148,7 +149,7 @@ test('of two transactions in a deadlock one is told to run again, and does', asy
   })
   const answers = [answer, await other!].sort()
   assert.deepEqual(answers, [
-    ['already handled', 'already handled'],
+    ['already_handled', 'already_handled'],
     ['applied', 'applied'],
   ])
   assert.equal(begun, 3)
@@ -187,9 +188,9 @@ test('a plan outlives a change of the column that it reads', async (t) => {
   const db = await withRows(t, 1)
   const { client } = await session(db)
   assert.equal((await complete(client, 1)).outcome, 'applied')
-  assert.equal((await complete(client, 1)).outcome, 'already handled')
+  assert.equal((await complete(client, 1)).outcome, 'already_handled')
   await db.pool.query('alter table summary alter status type varchar(40)')
-  assert.deepEqual(await complete(client, 1), { outcome: 'already handled', status: 'completed' })
+  assert.deepEqual(await complete(client, 1), { outcome: 'already_handled', status: 'completed' })
 })
 
 test('an arrow that was not drawn, and one that belongs to a claim, are refused', async (t) => {
@@ -227,7 +228,7 @@ test('statuses may be an enum, names may need quotes, and the table may be in an
     outcome: 'applied',
   })
   const late = await incidents.transition(db.pool, id, 'open', 'closed')
-  assert.deepEqual(late, { outcome: 'already handled', status: 'on hold' })
+  assert.deepEqual(late, { outcome: 'already_handled', status: 'on hold' })
   const { rows } = await db.pool.query('select * from "Ops"."Order"')
   assert.deepEqual(rows, [{ user: id, state: 'on hold', select: [1] }])
   assert.equal(await codeOf(() => incidents.claim(db.pool, id)), 'INVALID_OPTION')
@@ -281,7 +282,7 @@ test('hostile values change nothing but their own column, and an id that is none
   }
   const set = { 'result" = null, status': 'x' } as never
   assert.equal(await codeOf(() => summaries.transition(db.pool, 2, 'pending', 'completed', set)), 'INVALID_OPTION')
-  assert.deepEqual(await complete(db.pool, 10_000_000), { outcome: 'not found' })
+  assert.deepEqual(await complete(db.pool, 10_000_000), { outcome: 'not_found' })
   assert.equal((await summary(db, 2)).status, 'pending')
 })
 

@@ -5,7 +5,8 @@ import { once } from 'node:events'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { type RowClaim, statusTable } from '../../src/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
+import type { RowClaim } from '../../src/tables/outcomes.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
@@ -35,7 +36,7 @@ test('of ten who claim a row one gets it, and nobody else can commit, fail or re
   const winners = answers.filter(({ outcome }) => outcome === 'applied')
   const others = answers.filter(({ outcome }) => outcome !== 'applied')
   assert.equal(winners.length, 1)
-  for (const answer of others) assert.deepEqual(answer, { outcome: 'already handled', status: 'processing' })
+  for (const answer of others) assert.deepEqual(answer, { outcome: 'already_handled', status: 'processing' })
 
   const { claim } = winners[0] as { claim: RowClaim }
   const stranger = { id: 1, token: 'a8098c1a-f86e-11da-bd1a-00112444be1e' }
@@ -45,7 +46,7 @@ test('of ten who claim a row one gets it, and nobody else can commit, fail or re
   assert.deepEqual(await summaries.renew(db.pool, stranger), lost)
   assert.deepEqual(await summaries.fail(db.pool, 1, new Error('never claimed')), {
     ...lost,
-    outcome: 'already handled',
+    outcome: 'already_handled',
   })
   assert.deepEqual(await summaries.renew(db.pool, claim), { outcome: 'applied' })
   assert.deepEqual(await summaries.commit(db.pool, claim, { result: 'ours' }), { outcome: 'applied' })
@@ -81,7 +82,7 @@ test('what was asked before with the same token is answered as before, and count
   assert.deepEqual(await summaries.commit(db.pool, claim, { result: 'y' }), { outcome: 'applied' })
   assert.equal((await summary(db, 1)).result, 'x')
   // A finished row is not claimed again, whatever the token.
-  assert.deepEqual(await summaries.claim(db.pool, 1, { token }), { outcome: 'already handled', status: 'completed' })
+  assert.deepEqual(await summaries.claim(db.pool, 1, { token }), { outcome: 'already_handled', status: 'completed' })
 
   const failing = await claimed(db, 2, token)
   for (const _ of ['first', 'again']) {
@@ -98,16 +99,16 @@ test('what was asked before with the same token is answered as before, and count
     summaries.fail(db.pool, gone, 1),
     summaries.renew(db.pool, gone),
   ]) {
-    assert.deepEqual(await answer, { outcome: 'not found' })
+    assert.deepEqual(await answer, { outcome: 'not_found' })
   }
-  assert.deepEqual(await summaries.claim(db.pool, 3), { outcome: 'not found' })
+  assert.deepEqual(await summaries.claim(db.pool, 3), { outcome: 'not_found' })
 })
 
 test('work() records what the effect returns, what it throws, and what cannot be stored', async (t) => {
   const db = await withRows(t, 4)
   assert.deepEqual(await summaries.work(db.pool, 1, async () => ({ result: 'done' })), { outcome: 'applied' })
   assert.deepEqual(await summaries.work(db.pool, 1, async () => assert.fail('not twice')), {
-    outcome: 'already handled',
+    outcome: 'already_handled',
     status: 'completed',
   })
   const error = new Error('on purpose')
@@ -167,12 +168,12 @@ for (const { diesAt, keyed, left, calls, happened } of CRASHES) {
     assert.equal(await summarise(t, db, provider, 1, diesAt, keyed), 'SIGKILL')
     assert.equal((await summary(db, 1)).status, left)
     // The message comes again: at once, then after the holder's time is over.
-    if (left !== 'pending') assert.equal(await summarise(t, db, provider, 1, 'never', keyed), 'already handled')
+    if (left !== 'pending') assert.equal(await summarise(t, db, provider, 1, 'never', keyed), 'already_handled')
     await letClaimsAge(db)
     const did = await summaries.recovery().run(db.pool)
     assert.equal(did.takenBack, left === 'processing' ? 1 : 0)
     const last = await summarise(t, db, provider, 1, 'never', keyed)
-    assert.equal(last, left === 'completed' ? 'already handled' : 'applied')
+    assert.equal(last, left === 'completed' ? 'already_handled' : 'applied')
     const row = await summary(db, 1)
     assert.deepEqual([row.status, row.attempt_count], ['completed', left === 'processing' ? 1 : 0])
     assert.deepEqual([provider.calls.length, provider.happened()], [calls, happened])

@@ -5,7 +5,8 @@ import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { Fatal, type Queryable, statusTable } from '../../src/index.ts'
+import { Fatal, type Queryable } from '../../src/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
@@ -112,7 +113,7 @@ test('whoever fails a row is told whether it is given up: with the last attempt,
   await db.pool.query(`update summary set status = 'pending' where id = 3`)
   assert.deepEqual(await unclaimed(), { outcome: 'applied', givenUp: true })
   // Without a claim nobody knows whose failure it was.
-  assert.deepEqual(await unclaimed(), { outcome: 'already handled', status: 'error' })
+  assert.deepEqual(await unclaimed(), { outcome: 'already_handled', status: 'error' })
 })
 
 test('a failure may say how long to wait, however short the backoff, claimed or not', async (t) => {
@@ -212,7 +213,7 @@ test('two phases with an enum and a uuid: the key of an effect does not depend o
   assert.match(keys[0]!, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   assert.notEqual(summaries.effectKey({ id }, 'charge'), keys[0])
   assert.deepEqual(await charges.transition(db.pool, id, 'due' as never, 'paid' as never), {
-    outcome: 'already handled',
+    outcome: 'already_handled',
     status: 'paid',
   })
 })

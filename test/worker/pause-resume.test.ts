@@ -1,7 +1,8 @@
 // A paused queue or kind: none of its jobs start, waiting ones are released, running ones and other work go on.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { handle, kind, type Leasehold, type PauseTarget } from '../../src/index.ts'
+import { handle, kind, type Leasehold } from '../../src/index.ts'
+import type { PauseTarget } from '../../src/jobs/pause.ts'
 import { gate } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'

@@ -1,5 +1,5 @@
 /** What people do meanwhile: pause and resume, cancel, redrive. Past the proxy, by the public API. */
-import type { PauseTarget } from '../../../src/index.ts'
+import type { PauseTarget } from '../../../src/jobs/pause.ts'
 import type { FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'
 

@@ -23,7 +23,7 @@ const EVENTS: readonly (keyof SqsConsumerEvents)[] = [
   'handled',
   'already_handled',
   'failed',
-  'dead',
+  'dead_letter',
   'returned',
   'expired',
   'problem',

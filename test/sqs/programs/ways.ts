@@ -1,7 +1,7 @@
 // The four ways of handling a message, with places on the way where a process may die.
 import type { Pool } from 'pg'
 import { kind, type Leasehold, messageSource } from '../../../src/index.ts'
-import { type AnsweringHandle, inOneUpdate, inTwoPhases, intoQueue, oncePerMessage } from '../../../src/sqs/index.ts'
+import { type AnsweringHandle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../../src/sqs/index.ts'
 import { callProvider } from '../../support/provider.ts'
 import { summaries } from '../../tables/summaries.ts'
 
@@ -53,7 +53,7 @@ function inside(way: Way, { pool, leasehold, provider, keyed, at }: Surroundings
     case 'one update':
       return inOneUpdate(summaries, pool, { id, from: 'pending', to: 'completed', work: effect })
     case 'once per message':
-      return oncePerMessage(leasehold, messageSource('test'), async (tx, { body }) => {
+      return inOneTransaction(leasehold, messageSource('test'), async (tx, { body }) => {
         at('before the effect')
         await tx.query('insert into effect values ($1)', [body.id])
         at('after the effect')

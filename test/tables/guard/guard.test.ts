@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
+import { RolledBackError } from '../../../src/core/errors.ts'
+import { Leasehold } from '../../../src/index.ts'
 import {
   ConcurrentModificationError,
   type GuardedWrite,
-  Leasehold,
   LockTimeoutError,
-  RolledBackError,
   WriteGuard,
-} from '../../../src/index.ts'
+} from '../../../src/tables/index.ts'
 import { freshDatabase, gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
 import {
   advisoryLocks,
@@ -61,7 +61,7 @@ test('it works where none of our tables are', async (t) => {
   const empty = await freshDatabase(t)
   await empty.pool.query('drop schema leasehold cascade')
   await createIncidents(empty)
-  const guard = new Leasehold({ pool: empty.pool }).guard({ lockTimeout: '1s' })
+  const guard = new WriteGuard(empty.pool, { lockTimeout: '1s' })
   await guard.run({ ...opening(1), seen: [] })
   await assert.rejects(guard.run({ ...opening(1), seen: [] }), ConcurrentModificationError)
 })

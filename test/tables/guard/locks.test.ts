@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type pg from 'pg'
-import { TransactionConflictError, WriteGuard } from '../../../src/index.ts'
+import { TransactionConflictError } from '../../../src/index.ts'
+import { WriteGuard } from '../../../src/tables/index.ts'
 import { gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
 import { createIncidents, openIncident, pidOf } from '../../support/incidents.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
-import { WriteGuard } from '../../../src/index.ts'
+import { WriteGuard } from '../../../src/tables/index.ts'
 import { gate, suiteDatabase } from '../../support/database.ts'
 import { createIncidents, openIncidents, opening } from '../../support/incidents.ts'
 import { until } from '../../support/until.ts'

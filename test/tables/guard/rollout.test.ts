@@ -1,7 +1,7 @@
 // A guard that is turned on by and by.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { WriteGuard } from '../../../src/index.ts'
+import { WriteGuard } from '../../../src/tables/index.ts'
 import { isGuarded } from '../../../src/tables/rollout.ts'
 import { suiteDatabase } from '../../support/database.ts'
 import { advisoryLocks, createIncidents, openIncidents, opening } from '../../support/incidents.ts'

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
-import { ConcurrentModificationError, WriteGuard, withTransaction } from '../../../src/index.ts'
+import { withTransaction } from '../../../src/index.ts'
+import { ConcurrentModificationError, WriteGuard } from '../../../src/tables/index.ts'
 import { gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
 import {
   createIncidents,

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
-import { ConcurrentModificationError, InvalidOptionError, LockTimeoutError, WriteGuard } from '../../../src/index.ts'
+import { InvalidOptionError } from '../../../src/index.ts'
+import { ConcurrentModificationError, LockTimeoutError, WriteGuard } from '../../../src/tables/index.ts'
 import { suiteDatabase } from '../../support/database.ts'
 import { advisoryLocks, createIncidents, LOCK_ELSEWHERE, openIncidents, opening } from '../../support/incidents.ts'
 

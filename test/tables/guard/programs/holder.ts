@@ -1,6 +1,6 @@
 // Holds the guard's lock, with a row written and not committed, until it is killed.
 import pg from 'pg'
-import { WriteGuard } from '../../../../src/index.ts'
+import { WriteGuard } from '../../../../src/tables/index.ts'
 import { openIncident, opening } from '../../../support/incidents.ts'
 
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL')) // The test is gone.
