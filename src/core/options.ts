@@ -1,24 +1,13 @@
 import { InvalidOptionError } from './errors.ts'
 
-const NO_HINTS: ReadonlyMap<string, string> = new Map()
-
-/**
- * Rejects names that nobody knows: a misspelt option that is silently ignored is found in production. `hints`: what to say of
- * names that come from elsewhere.
- */
-export function checkOptions(
-  of: string,
-  given: unknown,
-  known: readonly string[],
-  hints: ReadonlyMap<string, string> = NO_HINTS,
-): void {
+/** Rejects unknown names: a misspelt option that is silently ignored is found in production. */
+export function checkOptions(of: string, given: unknown, known: readonly string[]): void {
   if (given === undefined) return
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new InvalidOptionError(of, 'it must be an object of options')
   }
   for (const name of Object.keys(given)) {
     if (known.includes(name)) continue
-    if (hints.has(name)) throw new InvalidOptionError(`${of}.${name}`, hints.get(name)!)
     const near = known
       .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
       .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))

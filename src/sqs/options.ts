@@ -66,34 +66,12 @@ const KNOWN = [
   'log',
 ]
 
-/** What they are called here, and what is different. */
-const OF_SQS_CONSUMER: ReadonlyMap<string, string> = new Map(
-  Object.entries({
-    handleMessage: 'is `handle` here, and what that returns, also nothing, means done',
-    handleMessageBatch: 'is `handle` here, for one message at a time; receives and deletes go by ten all the same',
-    batchSize: 'is not needed here: ten are asked for at a time, and `concurrency` is how many are held',
-    sqs: 'is the first argument here: new SqsConsumer(client, { … })',
-    region: 'belongs to the client here: new SqsConsumer(new SQSClient({ region }), { … })',
-    useQueueUrlAsEndpoint: 'belongs to the client here: new SQSClient({ endpoint, useQueueUrlAsEndpoint: false })',
-    visibilityTimeout: "is `visibility` here, such as '30s'",
-    waitTimeSeconds: "is `wait` here, such as '20s'",
-    handleMessageTimeout: "is `timeout` here, such as '5m'",
-    pollingCompleteWaitTimeMs: "is `grace` here, such as '25s'",
-    heartbeatInterval: 'is not needed here: at a third of `visibility` it is extended',
-    pollingWaitTimeMs: 'is not needed here: `wait` is how long a receive waits for messages',
-    terminateVisibilityTimeout: "is `backoff` here, such as { first: '1s', max: '15m' }",
-    shouldDeleteMessages: "is not there; to keep a message throw, or return { outcome: 'again' }",
-    alwaysAcknowledge: 'is not needed here: a message is deleted when `handle` has returned',
-    messageAttributeNames: 'is not needed here: all of them are in message.attributes',
-  }).map(([name, here]) => [name, `\`${name}\` of sqs-consumer ${here}`]),
-)
-
 export type Settings = ReturnType<typeof settings>
 
 const OF = 'SqsConsumer'
 
 export function settings<Body>(options: SqsConsumerOptions<Body>) {
-  checkOptions(OF, options ?? null, KNOWN, OF_SQS_CONSUMER)
+  checkOptions(OF, options ?? null, KNOWN)
   checkOptions(`${OF}.backoff`, options.backoff, ['first', 'max'])
   if (typeof options.handle !== 'function') throw new InvalidOptionError(`${OF}.handle`, 'it must be a function')
   const { onGroupFailure = 'stop', signals = ['SIGTERM', 'SIGINT'] } = options

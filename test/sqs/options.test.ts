@@ -77,16 +77,7 @@ test('of a queue its URL is wanted, and an ARN is called one', () => {
   }
 })
 
-test('options of sqs-consumer are known, and what they are called here', () => {
-  assert.match(said({ handleMessage: () => {} }), /^`handleMessage` of sqs-consumer is `handle` here, /)
-  assert.match(
-    said({ visibilityTimeout: 30 }),
-    /^`visibilityTimeout` of sqs-consumer is `visibility` here, such as '30s'/,
-  )
-  for (const name of ['batchSize', 'waitTimeSeconds', 'heartbeatInterval', 'sqs', 'shouldDeleteMessages']) {
-    assert.match(said({ [name]: 1 }), new RegExp(`^\`${name}\` of sqs-consumer is `))
-  }
-  // Whatever else nobody knows gets what it always got.
+test('a misspelt option is refused with what is meant', () => {
   assert.match(said({ visibilty: '30s' }), /did you mean visibility\?$/)
   assert.match(said({ constructor: 1 }), /^there is no such option/)
 })

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { RolledBackError } from '../../../src/core/errors.ts'
-import { Leasehold } from '../../../src/index.ts'
 import {
   ConcurrentModificationError,
   type GuardedWrite,
