@@ -5,7 +5,8 @@
 
 -- Options arrive as one jsonb, so that the signature never grows. What they leave out is taken from the kind, as configure()
 -- stored it, and then from the library's defaults.
--- outcome: created | existing (same key, same input) | conflict (same key, other input; the stored job is unchanged).
+-- outcome: created | existing (same key, same input). The same key with another input is an error, LH001, unless the option
+-- on_conflict is 'return': then conflict, and the stored job is unchanged.
 create function leasehold.enqueue(
   kind text, payload jsonb, options jsonb default '{}',
   out job_id bigint, out outcome text
@@ -15,7 +16,7 @@ create function leasehold.enqueue(
 as $$
 declare
   known constant text[] := array['queue', 'priority', 'available_at', 'delay', 'max_attempts', 'partition_key',
-    'idempotency_key', 'keep_key_for', 'expires_at', 'metadata'];
+    'idempotency_key', 'keep_key_for', 'on_conflict', 'expires_at', 'metadata'];
   unknown text;
   configured record;
   to_queue text;
@@ -59,6 +60,11 @@ begin
       select k.job_id, k.input_hash = hash into job_id, same
       from leasehold.idempotency_key k where k.queue = to_queue and k.key = with_key;
       if found then
+        if not same and options ->> 'on_conflict' is distinct from 'return' then
+          raise exception 'idempotency key "%" of queue "%" belongs to job %, which has another payload',
+            with_key, to_queue, job_id using errcode = 'LH001',
+            hint = 'Use another key, or the option {"on_conflict": "return"} and look at the outcome.';
+        end if;
         outcome := case when same then 'existing' else 'conflict' end;
         return;
       end if;

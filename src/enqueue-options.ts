@@ -5,17 +5,19 @@ import { type Duration, durationMs } from './core/duration.ts'
 import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { checkOptions } from './core/options.ts'
-import type { Queryable } from './db/lane.ts'
+import type { Tx } from './db/tx.ts'
 import type { NewJob } from './jobs/enqueue.ts'
 
 export interface EnqueueOptions {
   /** Your open transaction: the job exists exactly when it commits. Default: a transaction of its own. */
-  readonly tx?: Queryable
+  readonly tx?: Tx
   /**
-   * One job per queue and key, until the kind's keepKey after it has finished. A second enqueue answers `existing`, or
-   * `conflict` if the input differs: then nothing was enqueued, so look at the outcome.
+   * One job per queue and key, until the kind's keepKey after it has finished. A second enqueue returns `existing`. If its input
+   * differs it throws IdempotencyConflictError, and nothing of the call was enqueued.
    */
   readonly idempotencyKey?: string
+  /** return: the outcome `conflict` instead of the error. Of enqueueMany, the other jobs are enqueued then. Default: throw. */
+  readonly onConflict?: 'throw' | 'return'
   /** What belongs together, such as `order:9182`. */
   readonly partitionKey?: string
   /** 0 first, 9 last. Default: the kind's. */
@@ -30,16 +32,20 @@ export interface EnqueueOptions {
 }
 
 /** A job for enqueueMany. */
-export type ManyOptions<Input> = Omit<EnqueueOptions, 'tx'> & { readonly input: Input }
+export type ManyOptions<Input> = Omit<EnqueueOptions, 'tx' | 'onConflict'> & { readonly input: Input }
 
 const JOB_OPTIONS = ['idempotencyKey', 'partitionKey', 'priority', 'delay', 'at', 'expiresAt', 'metadata']
 
 export function checkEnqueueOptions(options: EnqueueOptions): void {
-  checkOptions('enqueue', options, ['tx', ...JOB_OPTIONS])
+  checkOptions('enqueue', options, ['tx', 'onConflict', ...JOB_OPTIONS])
+  checkOnConflict(options.onConflict)
 }
 
-export function checkManyOptions(jobs: readonly ManyOptions<unknown>[], options: { readonly tx?: Queryable }): void {
-  checkOptions('enqueueMany', options, ['tx'])
+export type CallOptions = Pick<EnqueueOptions, 'tx' | 'onConflict'>
+
+export function checkManyOptions(jobs: readonly ManyOptions<unknown>[], options: CallOptions): void {
+  checkOptions('enqueueMany', options, ['tx', 'onConflict'])
+  checkOnConflict(options.onConflict)
   jobs.forEach((job, index) => {
     // Most jobs have an input and no options: then there is nothing to check, and no name to build.
     if (!hasInputOnly(job)) checkOptions(`enqueueMany[${index}]`, job, ['input', ...JOB_OPTIONS])
@@ -66,6 +72,11 @@ export function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Inp
     expiresAt: job.expiresAt,
     metadata: job.metadata,
   }
+}
+
+function checkOnConflict(value: unknown): void {
+  if (value === undefined || value === 'throw' || value === 'return') return
+  throw new InvalidOptionError('onConflict', "it must be 'throw' or 'return'")
 }
 
 function hasInputOnly(job: object): boolean {

@@ -6,6 +6,7 @@ export type { Duration } from './core/duration.ts'
 export {
   CancelRequestedError,
   EffectUnknownError,
+  IdempotencyConflictError,
   InvalidInputError,
   InvalidOptionError,
   JobNotFoundError,
@@ -21,9 +22,9 @@ export type { Log, LogEntry } from './core/log.ts'
 export { queue } from './core/queue.ts'
 export { Cancel, Fatal, NotDone, RetryAfter, Snooze } from './core/steering.ts'
 export { grantsSql } from './db/grants.ts'
-export type { Queryable } from './db/lane.ts'
 export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
 export { withTransaction } from './db/transaction.ts'
+export type { Tx } from './db/tx.ts'
 export { messageSource } from './effects/messages.ts'
 export type { EnqueueOptions } from './enqueue-options.ts'
 export type { JobSnapshot } from './inspect/jobs.ts'

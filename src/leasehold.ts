@@ -7,13 +7,13 @@ import { checkOptions } from './core/options.ts'
 import { parseInput } from './core/schema.ts'
 import { sleep } from './core/timer.ts'
 import { Connection, type ConnectionOptions } from './db/connection.ts'
-import type { Queryable } from './db/lane.ts'
 import { migrate } from './db/migrate.ts'
-import { checkTx } from './db/transaction.ts'
+import type { Tx } from './db/tx.ts'
 import { assertLease } from './effects/lease.ts'
 import { type Effect, type EffectFinding, type EffectSettled, listEffects, settleEffect } from './effects/ledger.ts'
 import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } from './effects/messages.ts'
 import {
+  type CallOptions,
   checkEnqueueOptions,
   checkManyOptions,
   type EnqueueOptions,
@@ -24,7 +24,8 @@ import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
 import { type Declaration, kindsOf, storeConfiguration } from './jobs/configuration.ts'
-import { type Enqueued, enqueue, type NewJob } from './jobs/enqueue.ts'
+import { type Conflicting, type Enqueued, enqueue, type NewJob } from './jobs/enqueue.ts'
+import { enqueueAllOrNone } from './jobs/enqueue-all-or-none.ts'
 import { type Maintained, maintain } from './jobs/housekeeping.ts'
 import type { JobId } from './jobs/job.ts'
 import {
@@ -80,25 +81,44 @@ export class Leasehold {
     await warnOfStranded(lane, kindsOf(declarations), log)
   }
 
-  /** Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent. */
+  /**
+   * Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent, and IdempotencyConflictError if the
+   * key belongs to a job with another input.
+   */
+  enqueue<Input>(
+    kind: Kind<Input, unknown>,
+    input: NoInfer<Input>,
+    options: EnqueueOptions & { readonly onConflict: 'return' },
+  ): Promise<Enqueued | Conflicting>
+  enqueue<Input>(kind: Kind<Input, unknown>, input: NoInfer<Input>, options?: EnqueueOptions): Promise<Enqueued>
   async enqueue<Input>(
     kind: Kind<Input, unknown>,
     input: NoInfer<Input>,
     options: EnqueueOptions = {},
-  ): Promise<Enqueued> {
+  ): Promise<Enqueued | Conflicting> {
     checkEnqueueOptions(options)
-    const { tx, ...job } = options
-    return (await this.#enqueue(kind, [{ ...job, input }], tx))[0]!
+    const { tx, onConflict, ...job } = options
+    return (await this.#enqueue(kind, [{ ...job, input }], { tx, onConflict }))[0]!
   }
 
-  /** Stores up to 10,000 jobs of a kind, all or none, and answers in their order. */
+  /** Stores up to 10,000 jobs of a kind, all or none, and returns what became of them in their order. */
+  enqueueMany<Input>(
+    kind: Kind<Input, unknown>,
+    jobs: readonly ManyOptions<NoInfer<Input>>[],
+    options: CallOptions & { readonly onConflict: 'return' },
+  ): Promise<(Enqueued | Conflicting)[]>
+  enqueueMany<Input>(
+    kind: Kind<Input, unknown>,
+    jobs: readonly ManyOptions<NoInfer<Input>>[],
+    options?: CallOptions,
+  ): Promise<Enqueued[]>
   async enqueueMany<Input>(
     kind: Kind<Input, unknown>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
-    options: { readonly tx?: Queryable } = {},
-  ): Promise<Enqueued[]> {
+    options: CallOptions = {},
+  ): Promise<(Enqueued | Conflicting)[]> {
     checkManyOptions(jobs, options)
-    return this.#enqueue(kind, jobs, options.tx)
+    return this.#enqueue(kind, jobs, options)
   }
 
   /** The job as it stands, or undefined: it never was, or is no longer kept. */
@@ -180,17 +200,17 @@ export class Leasehold {
   }
 
   /** Holds the lease of a claimed job until your transaction ends, or throws LeaseLostError. */
-  async assertLease(tx: Queryable, job: Pick<Job, 'id' | 'claimId' | 'generation'>): Promise<void> {
+  async assertLease(tx: Tx, job: Pick<Job, 'id' | 'claimId' | 'generation'>): Promise<void> {
     const lease = { jobId: job.id, claimId: job.claimId, generation: job.generation }
-    await assertLease(this.#connection.lane.within(checkTx(tx)), lease)
+    await assertLease(this.#connection.lane.within(tx), lease)
   }
 
   /**
    * Whether this message is new, in your open transaction: it is handled exactly when that commits. Waits for another
    * transaction that handles the same message this moment.
    */
-  async firstTime(tx: Queryable, source: MessageSource, messageId: string): Promise<boolean> {
-    return firstTime(this.#connection.lane.within(checkTx(tx)), source, messageId)
+  async firstTime(tx: Tx, source: MessageSource, messageId: string): Promise<boolean> {
+    return firstTime(this.#connection.lane.within(tx), source, messageId)
   }
 
   /**
@@ -252,8 +272,8 @@ export class Leasehold {
   async #enqueue<Input>(
     kind: Kind<Input, unknown>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
-    tx?: Queryable,
-  ): Promise<Enqueued[]> {
+    { tx, onConflict = 'throw' }: { tx?: Tx | undefined; onConflict?: EnqueueOptions['onConflict'] | undefined },
+  ): Promise<(Enqueued | Conflicting)[]> {
     if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
     const { schema } = kind
     const newJobs: NewJob[] = []
@@ -261,8 +281,9 @@ export class Leasehold {
       if (schema !== undefined) await parseInput(kind.name, schema, job.input)
       newJobs.push(toNewJob(kind, job))
     }
-    const { lane } = this.#connection
-    return enqueue(tx === undefined ? lane : lane.within(checkTx(tx)), newJobs)
+    const { lane, pool } = this.#connection
+    if (onConflict === 'return') return enqueue(tx === undefined ? lane : lane.within(tx), newJobs)
+    return enqueueAllOrNone(lane, pool, tx, newJobs)
   }
 }
 

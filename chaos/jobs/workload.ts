@@ -3,10 +3,12 @@
  * in workloads/all.ts. Files of workloads import only types from the library, so that the checker can read them: what producers
  * and handlers need of the library comes with their arguments.
  */
+
 import type pg from 'pg'
 import type { Once } from '../../src/effects/once.ts'
 import type * as library from '../../src/index.ts'
 import type { EnqueueOptions, KindOptions, Leasehold } from '../../src/index.ts'
+import type { Conflicting } from '../../src/jobs/enqueue.ts'
 import type { SeededRandom } from '../../tools/seeded-random.ts'
 import type { Finding } from '../common/finding.ts'
 import type { History, Work } from './history.ts'
@@ -50,7 +52,7 @@ export interface ProducerScene {
   readonly pool: pg.Pool
   /** Whether this is a repeat: the process was killed or failed after it had asked the first time. */
   readonly isRepeat: boolean
-  enqueue(input: Input, options?: EnqueueOptions): Promise<library.Enqueued>
+  enqueue(input: Input, options?: EnqueueOptions): Promise<library.Enqueued | Conflicting>
   /** Writes to the witness file. */
   note(e: string, details?: Script): void
 }

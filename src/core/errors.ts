@@ -4,6 +4,7 @@ export const ERROR_CODES = [
   'CONCURRENT_MODIFICATION',
   'DEADLINE',
   'EFFECT_UNKNOWN',
+  'IDEMPOTENCY_CONFLICT',
   'INVALID_INPUT',
   'INVALID_OPTION',
   'JOB_NOT_FOUND',
@@ -85,6 +86,34 @@ export class EffectUnknownError extends LeaseholdError {
     )
     this.jobId = jobId
     this.effect = effect
+  }
+}
+
+/** A key that belongs to a job with another input. */
+export interface KeyConflict {
+  /** Which job of the call. */
+  readonly index: number
+  readonly idempotencyKey: string
+  /** The job that has the key. */
+  readonly jobId: string
+}
+
+/** Thrown when an idempotency key belongs to a job with another input. Nothing of the call was enqueued. */
+export class IdempotencyConflictError extends LeaseholdError {
+  readonly code = 'IDEMPOTENCY_CONFLICT'
+  override readonly name = 'IdempotencyConflictError'
+  /** The job that has the key; of several, the first one's. */
+  readonly jobId: string
+  readonly conflicts: readonly KeyConflict[]
+
+  constructor(conflicts: readonly KeyConflict[]) {
+    const list = few(conflicts.map(({ idempotencyKey, jobId }) => `${JSON.stringify(idempotencyKey)} (job ${jobId})`))
+    super(
+      `Another input was enqueued under the same idempotency key: ${list}. Nothing was enqueued. ` +
+        "Use another key, or pass onConflict: 'return' and look at the outcome.",
+    )
+    this.jobId = conflicts[0]!.jobId
+    this.conflicts = conflicts
   }
 }
 

@@ -93,6 +93,7 @@ const OURS: Readonly<Record<ErrorCode, (error: LeaseholdError) => string>> = {
   CONCURRENT_MODIFICATION: nothing, // Made of what was seen.
   DEADLINE: whole,
   EFFECT_UNKNOWN: unquoted,
+  IDEMPOTENCY_CONFLICT: unquoted, // Made of keys.
   INVALID_INPUT: (error) => whereItDoesNotFit(error as InvalidInputError),
   INVALID_OPTION: (error) => optionAndReason(error as InvalidOptionError),
   JOB_NOT_FOUND: whole,

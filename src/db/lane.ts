@@ -1,5 +1,6 @@
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import { SchemaError } from '../core/errors.ts'
+import { checkTx, queryableOf, type Tx } from './tx.ts'
 
 /** Whatever runs a query: a pool, a client, the caller's open transaction. */
 export interface Queryable {
@@ -62,8 +63,8 @@ export class Lane {
   }
 
   /** The same lane inside the caller's transaction. */
-  within(tx: Queryable): Lane {
-    return new Lane(tx, { schema: this.schema, prepare: this.#prepare }, this.#rendered, false)
+  within(tx: Tx): Lane {
+    return new Lane(queryableOf(checkTx(tx)), { schema: this.schema, prepare: this.#prepare }, this.#rendered, false)
   }
 
   async run<Column extends string>(statement: string, values: readonly unknown[]): Promise<readonly Row<Column>[]> {

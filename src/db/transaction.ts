@@ -3,7 +3,6 @@ import { checkInteger } from '../core/check.ts'
 import { InvalidOptionError, RolledBackError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { isConflict, waitAfterConflict } from './conflict.ts'
-import type { Queryable } from './lane.ts'
 import { checkOut } from './pooled.ts'
 
 export interface TransactionOptions {
@@ -71,17 +70,4 @@ async function once<T>(db: Pool | ClientBase, begin: string, work: (tx: ClientBa
 // A client can do everything a pool can but hand out clients.
 export function isPool(db: object): db is Pool & { connect(): Promise<PoolClient> } {
   return 'totalCount' in db
-}
-
-/** The caller's open transaction, as far as this can be seen from here. */
-export function checkTx<Tx extends Queryable>(tx: Tx): Tx {
-  // A pool would take any connection, and none of them has the transaction.
-  if (typeof tx === 'object' && tx !== null && isPool(tx)) {
-    throw new InvalidOptionError('tx', 'it is a pool; pass the client on which you sent BEGIN')
-  }
-  if (typeof tx?.query === 'function') return tx
-  throw new InvalidOptionError(
-    'tx',
-    'it must be the client of an open transaction, with a query method like that of pg',
-  )
 }

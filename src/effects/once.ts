@@ -12,9 +12,9 @@ import { EffectUnknownError, InvalidOptionError, LeaseLostError } from '../core/
 import { checkOptions } from '../core/options.ts'
 import { NotDone } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
-import type { Lane, Queryable } from '../db/lane.ts'
+import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
-import { checkTx } from '../db/transaction.ts'
+import { checkTx, type Tx } from '../db/tx.ts'
 import { type Lease, leaseOf } from '../jobs/job.ts'
 import { lockLease } from './lease.ts'
 import { begin, checkName, decode, done, encode, notDone, type Run, takeOver, undoingFailure } from './ledger.ts'
@@ -38,10 +38,10 @@ export interface Once {
    * In your open transaction: the effect, its marker and its result commit together. If it throws, it is undone, and nothing
    * else is. The result is what JSON keeps of it, as below.
    */
-  <T, Tx extends Queryable>(
+  <T, Own extends Tx>(
     name: string,
-    effect: (tx: Tx) => Promise<T> | T,
-    options: OnceOptions & { readonly tx: Tx },
+    effect: (tx: Own) => Promise<T> | T,
+    options: OnceOptions & { readonly tx: Own },
   ): Promise<T>
   /**
    * Runs the effect at most once across all attempts of this job, and returns what it returned, as JSON keeps it: a repeat
@@ -50,8 +50,8 @@ export interface Once {
   <T>(name: string, effect: () => Promise<T> | T, options?: OnceOptions): Promise<T>
 }
 
-type AnyEffect = (tx?: Queryable) => unknown
-type AnyOptions = OnceOptions & { readonly tx?: Queryable }
+type AnyEffect = (tx?: Tx) => unknown
+type AnyOptions = OnceOptions & { readonly tx?: Tx }
 
 /** What this process knows of the job. */
 export interface Standing {
@@ -65,7 +65,7 @@ export interface Standing {
 interface Frame {
   readonly effects: Effects
   readonly name: string
-  readonly tx: Queryable | undefined
+  readonly tx: Tx | undefined
   readonly outer: Frame | undefined
   /** The last that was begun inside it, in its transaction. */
   turn: Promise<unknown>
@@ -73,14 +73,14 @@ interface Frame {
 }
 
 const frames = new AsyncLocalStorage<Frame>()
-const turns = new WeakMap<Queryable, { turn: Promise<unknown> }>()
+const turns = new WeakMap<Tx, { turn: Promise<unknown> }>()
 
 function* framesFrom(frame: Frame | undefined): Generator<Frame> {
   for (let next = frame; next !== undefined; next = next.outer) if (next.isRunning) yield next
 }
 
 /** Savepoints of one transaction end in the reverse order of their beginning, so what is not nested takes turns. */
-async function inTurn<T>(tx: Queryable, work: () => Promise<T>): Promise<T> {
+async function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   const around = [...framesFrom(frames.getStore())].find((frame) => frame.tx === tx)
   const line = around ?? turns.get(tx) ?? { turn: Promise.resolve() }
   if (around === undefined) turns.set(tx, line)
@@ -94,7 +94,7 @@ export class Effects {
   readonly #lane: Lane
   readonly #lease: Lease
   readonly #standing: Standing
-  readonly #running = new Map<string, { readonly tx: Queryable | undefined; readonly promise: Promise<unknown> }>()
+  readonly #running = new Map<string, { readonly tx: Tx | undefined; readonly promise: Promise<unknown> }>()
   readonly #underWay = new Set<Promise<unknown>>()
   /** Ours, and certainly not done: not run yet, or in vain. */
   readonly #idle = new Set<string>()
@@ -142,7 +142,7 @@ export class Effects {
     }
   }) as Once
 
-  async #inFrame(name: string, tx: Queryable | undefined, effect: AnyEffect): Promise<unknown> {
+  async #inFrame(name: string, tx: Tx | undefined, effect: AnyEffect): Promise<unknown> {
     const outer = frames.getStore()
     const frame: Frame = { effects: this, name, tx, outer, turn: Promise.resolve(), isRunning: true }
     try {
@@ -174,7 +174,7 @@ class Call {
   readonly #idle: Set<string>
   readonly #run: Run
   readonly #ifUnknown: 'stop' | 'retry'
-  readonly #tx: Queryable | undefined
+  readonly #tx: Tx | undefined
 
   constructor(
     lane: Lane,
@@ -183,7 +183,7 @@ class Call {
     idle: Set<string>,
     name: string,
     ifUnknown: 'stop' | 'retry',
-    tx: Queryable | undefined,
+    tx: Tx | undefined,
   ) {
     this.#lane = tx === undefined ? lane : lane.within(tx)
     this.#lease = lease

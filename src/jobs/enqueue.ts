@@ -36,10 +36,16 @@ export interface NewJob {
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** conflict: the key belongs to a job with another input; that job is unchanged and nothing was enqueued. */
+/** existing: a job with the same key and the same input is there already. */
 export interface Enqueued {
   readonly jobId: JobId
-  readonly outcome: 'created' | 'existing' | 'conflict'
+  readonly outcome: 'created' | 'existing'
+}
+
+/** The key belongs to a job with another input. That job is unchanged, and this one was not enqueued. */
+export interface Conflicting {
+  readonly jobId: JobId
+  readonly outcome: 'conflict'
 }
 
 interface Encoded {
@@ -60,7 +66,7 @@ interface Encoded {
  * one: after an error call it again, and what was stored under a key answers `existing`. Everything is checked before
  * anything is sent. Two transactions that enqueue the same keys in several calls each, in opposite orders, can deadlock.
  */
-export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enqueued | Conflicting)[]> {
   if (jobs.length > MAX_BATCH) throw new InvalidOptionError('jobs', `a call takes at most ${MAX_BATCH}`)
   const encoded = jobs.map(encode)
   if (encoded.length === 0) return []
@@ -78,8 +84,8 @@ async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[
   return (await lane.run<'id'>(ENQUEUE, columns(jobs))).map(({ id }) => id!)
 }
 
-async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<Enqueued[]> {
-  const answers: Enqueued[] = new Array(jobs.length)
+async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<(Enqueued | Conflicting)[]> {
+  const answers: (Enqueued | Conflicting)[] = new Array(jobs.length)
   let open = [...jobs.keys()]
   // A key that was neither free nor found was pruned in between: look again. Pruning twice in a row is not possible
   // within the time a key is kept, so a few rounds are plenty.

@@ -5,7 +5,7 @@ import type { Kind } from '../core/kind.ts'
 import { Snooze } from '../core/steering.ts'
 import type { Queryable } from '../db/lane.ts'
 import { checkSource, type HandledMessage, type MessageSource } from '../effects/messages.ts'
-import type { Enqueued } from '../jobs/enqueue.ts'
+import type { Conflicting, Enqueued } from '../jobs/enqueue.ts'
 import type { Arrows } from '../tables/definition.ts'
 import { type FailOptions, isFinal, retryOf } from '../tables/failure.ts'
 import type { Looked, Values } from '../tables/outcomes.ts'
@@ -25,8 +25,8 @@ interface Enqueues {
   enqueue<Input>(
     kind: Kind<Input, unknown>,
     input: NoInfer<Input>,
-    options: { readonly idempotencyKey: string; readonly partitionKey?: string },
-  ): Promise<Enqueued>
+    options: { readonly idempotencyKey: string; readonly partitionKey?: string; readonly onConflict: 'return' },
+  ): Promise<Enqueued | Conflicting>
 }
 
 interface HandlesOnce {
@@ -213,6 +213,7 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
       const enqueued = await ask(() =>
         leasehold.enqueue(kind, input as never, {
           idempotencyKey,
+          onConflict: 'return',
           ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
         }),
       )

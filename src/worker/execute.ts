@@ -3,7 +3,8 @@ import { CENTURY_MS } from '../core/duration.ts'
 import { EffectUnknownError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
 import { parseInput } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
-import type { Lane, Queryable } from '../db/lane.ts'
+import type { Lane } from '../db/lane.ts'
+import type { Tx } from '../db/tx.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
@@ -144,7 +145,7 @@ class RunningJob implements Job {
     return this.#held.signal
   }
 
-  async complete(tx: Queryable, result?: unknown): Promise<void> {
+  async complete(tx: Tx, result?: unknown): Promise<void> {
     const { claimed, handler } = this.#held
     // From here on nobody but the database knows: the caller may drop the error, and the transaction may commit.
     this.#held.completions++
@@ -170,7 +171,7 @@ class RunningJob implements Job {
     return effectKey(this.#claimed, name)
   }
 
-  async assertLease(tx: Queryable): Promise<void> {
+  async assertLease(tx: Tx): Promise<void> {
     await assertLease(this.#lane.within(tx), this.#claimed)
   }
 

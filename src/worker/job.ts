@@ -1,6 +1,6 @@
 import { LeaseLostError } from '../core/errors.ts'
 import { monotonicMs } from '../core/timer.ts'
-import type { Queryable } from '../db/lane.ts'
+import type { Tx } from '../db/tx.ts'
 import type { Effects, Once } from '../effects/once.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../jobs/job.ts'
 import type { KeptLease } from '../runtime/lease-keeper.ts'
@@ -30,7 +30,7 @@ export interface Job<Input = unknown> {
    * Ends the job inside your transaction: it is done exactly when that commits. Throws LeaseLostError when somebody else
    * has the job by now; let it roll your transaction back.
    */
-  complete(tx: Queryable, result?: unknown): Promise<void>
+  complete(tx: Tx, result?: unknown): Promise<void>
   /**
    * Runs an effect at most once, however often the job runs: a repeat returns the stored result. With `{ tx }` marker and
    * effect commit together, or are undone if it throws; without, the marker is committed first, and `ifUnknown` says what a crash in between means.
@@ -43,7 +43,7 @@ export interface Job<Input = unknown> {
    * Holds the lease until your transaction ends, so that nobody else can have the job before it commits; after a savepoint,
    * until you roll back to that. Throws LeaseLostError when somebody has it by now.
    */
-  assertLease(tx: Queryable): Promise<void>
+  assertLease(tx: Tx): Promise<void>
   /** A note for people to see while the job runs. */
   progress(note: unknown): Promise<void>
 }

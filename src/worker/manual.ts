@@ -14,8 +14,9 @@ import { parseInput } from '../core/schema.ts'
 import { Cancel } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
-import { Lane, type Queryable } from '../db/lane.ts'
+import { Lane } from '../db/lane.ts'
 import { PooledStatements } from '../db/pooled.ts'
+import type { Tx } from '../db/tx.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
@@ -95,12 +96,12 @@ export class ManualJob<Output = unknown> {
   }
 
   /** Holds the lease until your transaction ends, or throws LeaseLostError. */
-  async assertLease(tx: Queryable): Promise<void> {
+  async assertLease(tx: Tx): Promise<void> {
     await assertLease(this.#lane.within(tx), this.#lease)
   }
 
   /** Done, with this result. With `tx`, done exactly when that transaction commits. */
-  async complete(result?: unknown, options: { readonly tx?: Queryable } = {}): Promise<void> {
+  async complete(result?: unknown, options: { readonly tx?: Tx } = {}): Promise<void> {
     checkOptions('complete', options, ['tx'])
     const item = { ...this.#lease, result, keepMs: this.#kind.keepMs }
     if (options.tx !== undefined) return this.#completeWithin(this.#lane.within(options.tx), item)

@@ -38,14 +38,6 @@ test('one that is like none of them gets the list', () => {
   )
 })
 
-test('a name from elsewhere gets the hint for it, also when it is like one of ours', () => {
-  const hints = new Map([['polls', 'it is `poll` here']])
-  assert.throws(() => checkOptions('worker', { polls: 1 }, KNOWN, hints), {
-    message: 'The option worker.polls cannot be used: it is `poll` here.',
-  })
-  assert.throws(() => checkOptions('worker', { leas: 1 }, KNOWN, hints), /did you mean lease\?/)
-})
-
 test('the nearest is meant, not the first', () => {
   assert.throws(() => checkOptions('x', { keepKeys: 1 }, ['keep', 'keepKey', 'keepKeyFor']), /did you mean keepKey\?/)
 })

@@ -2,7 +2,7 @@
 // repeats steps that have a key and no answer. It ends on SIGTERM.
 import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Enqueued, EnqueueOptions } from '../../../src/index.ts'
+import type { EnqueueOptions } from '../../../src/index.ts'
 import type { Plan, Step } from '../plan.ts'
 import { readWitness } from '../witness.ts'
 import type { Input } from '../workload.ts'
@@ -51,8 +51,8 @@ async function produce({ w, workload: name, script }: Step): Promise<void> {
   const input: Input = { w, ...script }
   const kind = KINDS.get(workload.kindOf?.(script) ?? Object.keys(workload.kinds)[0]!)!
   const note = (e: string, details: Readonly<Record<string, unknown>> = {}) => witness.write(e, { w, ...details })
-  const enqueue = (what: Input, options: EnqueueOptions = {}): Promise<Enqueued> =>
-    leasehold.enqueue(kind, what, { ...workload.options?.(what), ...options })
+  const enqueue = (what: Input, options: EnqueueOptions = {}) =>
+    leasehold.enqueue(kind, what, { ...workload.options?.(what), ...options, onConflict: 'return' })
   for (let isRepeat = asked.has(w); !stopping; isRepeat = true) {
     note('asked')
     try {

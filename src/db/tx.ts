@@ -1,0 +1,91 @@
+/**
+ * The caller's open transaction: the client of pg on which BEGIN was sent, or a function that runs a statement in it. The function
+ * is all that another driver or an ORM has to provide.
+ */
+import type { QueryArrayConfig, QueryArrayResult } from 'pg'
+import { InvalidOptionError } from '../core/errors.ts'
+import type { Queryable } from './lane.ts'
+
+/** Runs one statement with its parameters ($1, $2, …) and returns its rows by column name. */
+export type TxFunction = (
+  text: string,
+  values: readonly (string | number | null)[],
+) => Promise<readonly Readonly<Record<string, unknown>>[]>
+
+export type Tx = Queryable | TxFunction
+
+/** As much of pg's client as tells whether BEGIN was sent. */
+interface Client {
+  readonly readyForQuery?: boolean
+  getTransactionStatus?(): string | null
+}
+
+// A client can do everything that a pool can but hand out clients.
+function isPool(tx: object): boolean {
+  return 'totalCount' in tx
+}
+
+/** Refuses what is certainly no open transaction. */
+export function checkTx<Given extends Tx>(tx: Given): Given {
+  if (typeof tx === 'function') return tx
+  if (typeof tx !== 'object' || tx === null || typeof tx.query !== 'function') {
+    throw new InvalidOptionError(
+      'tx',
+      'it must be the pg client of an open transaction, or a function (text, values) => rows that runs a statement in yours',
+    )
+  }
+  // A pool would take any connection, and none of them has the transaction.
+  if (isPool(tx)) throw new InvalidOptionError('tx', 'it is a pool; pass the client on which you sent BEGIN')
+  const client = tx as Client
+  // While a statement is under way, which may be BEGIN, the status is that of the one before.
+  if (client.readyForQuery !== true) return tx
+  const status = client.getTransactionStatus?.()
+  if (status === 'I')
+    throw new InvalidOptionError('tx', 'no transaction is open on it; send BEGIN, or use withTransaction()')
+  if (status === 'E') throw new InvalidOptionError('tx', 'a statement in it has failed, so it can only be rolled back')
+  return tx
+}
+
+export function queryableOf(tx: Tx): Queryable {
+  return typeof tx === 'function' ? new FunctionQueryable(tx) : tx
+}
+
+/** Rows come as the server prints them, whatever the driver made of them. */
+class FunctionQueryable implements Queryable {
+  readonly #run: TxFunction
+
+  constructor(run: TxFunction) {
+    this.#run = run
+  }
+
+  async query({ text, values = [] }: QueryArrayConfig): Promise<QueryArrayResult> {
+    const rows = await this.#run(text, values.map(parameter))
+    if (!Array.isArray(rows)) throw new InvalidOptionError('tx', 'the function must return a list of rows')
+    const names = Object.keys(rows[0] ?? {})
+    const cells = rows.map((row) => names.map((name) => printed(row[name])))
+    return {
+      rows: cells,
+      fields: names.map((name) => ({ name })),
+      rowCount: rows.length,
+    } as unknown as QueryArrayResult
+  }
+}
+
+/** Lists as Postgres reads them: drivers differ in what they make of an array. */
+function parameter(value: unknown): string | number | null {
+  if (value === null || value === undefined) return null
+  if (Array.isArray(value)) return `{${value.map(element).join(',')}}`
+  return typeof value === 'number' ? value : String(value)
+}
+
+function element(value: unknown): string {
+  return value === null || value === undefined ? 'null' : `"${String(value).replace(/["\\]/g, '\\$&')}"`
+}
+
+function printed(value: unknown): string | null {
+  if (value === null || value === undefined) return null
+  if (typeof value === 'boolean') return value ? 't' : 'f'
+  if (Array.isArray(value)) return `{${value.map((each) => printed(each) ?? 'null').join(',')}}`
+  if (value instanceof Date) return value.toISOString()
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
