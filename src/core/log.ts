@@ -1,16 +1,21 @@
 import { InvalidOptionError } from './errors.ts'
 import { quotable } from './log-redaction.ts'
 
-/** What a worker has to say to people. Inputs, results and connection strings are never in it. */
+/** One line of a worker's or consumer's log. Inputs, results and connection strings are never in it. */
 export interface LogEntry {
-  readonly level: 'info' | 'warn' | 'error'
+  readonly level: 'debug' | 'info' | 'warn' | 'error'
   readonly message: string
   /** What was thrown, as it is. A handler's message is its author's affair, and may quote what it worked on. */
   readonly error?: unknown
+  /** The label of the worker. */
+  readonly worker?: string
   readonly jobId?: string
   readonly kind?: string
-  /** Of another queue, in a consumer of it. */
+  /** Of the job, or of the messages that a consumer receives. */
   readonly queue?: string
+  readonly generation?: number
+  readonly attempt?: number
+  readonly partitionKey?: string
   readonly messageId?: string
   readonly rowId?: string
   readonly receiveCount?: number
@@ -20,7 +25,7 @@ export type Log = (entry: LogEntry) => void
 
 /** Warnings and errors, a line each on stderr: the name and code of an error, and what may be quoted of its message. */
 export const logToStderr: Log = ({ level, message, error }) => {
-  if (level === 'info') return
+  if (level === 'info' || level === 'debug') return
   const said = quotable(error)
   const why = said === '' || message.includes(said) ? '' : `: ${said}`
   const text = `leasehold ${level}: ${message}${why}${error === undefined ? '' : ` (${brief(error)})`}`

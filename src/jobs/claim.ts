@@ -127,10 +127,11 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
   const head = rows[0]
   if (head === undefined) return { jobs: [], walkMs: 0, at: undefined, cut: false }
   const claimed: ClaimedJob[] = []
-  for (let i = 1; i < rows.length; i++) claimed.push(toClaimedJob(request.claimId, rows[i]!))
+  const at = head.available_at as StoredTime
+  for (let i = 1; i < rows.length; i++) claimed.push(toClaimedJob(request.claimId, at, rows[i]!))
   const jobs = inOrder(claimed)
   const walkMs = Number(head.lease_generation) / 1_000
-  return { jobs, walkMs, at: head.available_at as StoredTime, cut: Number(head.attempts) > jobs.length }
+  return { jobs, walkMs, at, cut: Number(head.attempts) > jobs.length }
 }
 
 /** Queues, priorities, from when, from which id, and how long due: from and to. */
@@ -204,7 +205,7 @@ export type ClaimColumn =
   | 'salt'
   | 'metadata'
 
-function toClaimedJob(claimId: ClaimId, row: Row<ClaimColumn>): ClaimedJob {
+function toClaimedJob(claimId: ClaimId, claimedAt: StoredTime, row: Row<ClaimColumn>): ClaimedJob {
   return {
     jobId: row.id as JobId,
     claimId,
@@ -216,6 +217,7 @@ function toClaimedJob(claimId: ClaimId, row: Row<ClaimColumn>): ClaimedJob {
     payload: row.payload!,
     priority: Number(row.priority),
     availableAt: row.available_at as StoredTime,
+    claimedAt,
     createdAt: row.created_at as StoredTime,
     partitionKey: row.partition_key,
     bucket: Number(row.partition_bucket),

@@ -121,7 +121,7 @@ from due`
 
 // What to tell of jobs that were just buried. $1 ids
 export const BURIED = `-- dead_letter.buried
-select id, kind, queue, lease_generation, attempts, reason, error from leasehold.dead_letter
+select id, kind, queue, partition_key, lease_generation, attempts, reason, error from leasehold.dead_letter
 where id = any ((select $1::bigint[])::bigint[])`
 
 // What sweeps and expiry have buried in the last $1 ms, for a process that lost a reply.

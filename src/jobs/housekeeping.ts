@@ -82,6 +82,7 @@ export interface Buried {
   readonly jobId: JobId
   readonly kind: string
   readonly queue: string
+  readonly partitionKey: string | null
   readonly generation: number
   readonly attempt: number
   readonly reason: 'lease_expired' | 'expired'
@@ -92,13 +93,16 @@ export interface Buried {
 /** What to tell of jobs that housekeeping has buried. */
 export async function buried(lane: Lane, jobIds: readonly JobId[]): Promise<Buried[]> {
   if (jobIds.length === 0) return []
-  const rows = await lane.run<'id' | 'kind' | 'queue' | 'lease_generation' | 'attempts' | 'reason' | 'error'>(BURIED, [
+  const rows = await lane.run<
+    'id' | 'kind' | 'queue' | 'partition_key' | 'lease_generation' | 'attempts' | 'reason' | 'error'
+  >(BURIED, [
     idArray('jobId', jobIds),
   ])
   return rows.map((row) => ({
     jobId: row.id as JobId,
     kind: row.kind!,
     queue: row.queue!,
+    partitionKey: row.partition_key,
     generation: Number(row.lease_generation),
     attempt: Number(row.attempts),
     reason: row.reason as Buried['reason'],

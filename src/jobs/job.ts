@@ -39,6 +39,7 @@ export interface ClaimedJob extends Lease {
   readonly payload: string
   readonly priority: number
   readonly availableAt: StoredTime
+  readonly claimedAt: StoredTime
   readonly createdAt: StoredTime
   readonly partitionKey: string | null
   /** 0 to 1023. */

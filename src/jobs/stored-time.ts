@@ -17,6 +17,11 @@ export function dateOf(time: StoredTime): Date {
   return new Date(Number(microsOf(time)) / 1000 + YEAR_2000_MS)
 }
 
+/** From one time to another, to the microsecond. */
+export function msBetween(from: StoredTime, to: StoredTime): number {
+  return Number(microsOf(to) - microsOf(from)) / 1000
+}
+
 /** As a parameter of a statement, to the microsecond. */
 export function timeText(time: StoredTime): string {
   const high = Number.parseInt(time.slice(0, 8), 16)

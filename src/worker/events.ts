@@ -9,28 +9,36 @@ export interface JobInfo {
   readonly jobId: JobId
   readonly kind: string
   readonly queue: string
+  readonly partitionKey: string | null
   readonly generation: number
   readonly attempt: number
+}
+
+export interface JobTimes {
+  /** From when it was due until its handler began. */
+  readonly waitMs: number
+  /** How long its handler ran; 0 if it did not. */
+  readonly durationMs: number
 }
 
 export type AbortReason = 'lease_lost' | 'cancelled' | 'timed_out' | 'stopping'
 export type DeadLetterReason = 'attempts_exhausted' | 'lease_expired' | 'expired' | BuryReason
 
-/** What a worker tells. An outcome is told once it is recorded. */
+/** The events of a worker. An outcome is emitted once it is recorded. */
 export interface WorkerEvents extends CommonEvents {
-  started: [job: JobInfo]
-  completed: [job: JobInfo]
-  /** A failed attempt; the job will be tried again. */
-  retrying: [job: JobInfo & { readonly error: unknown; readonly delayMs: number }]
+  started: [job: JobInfo & Pick<JobTimes, 'waitMs'>]
+  completed: [job: JobInfo & JobTimes]
+  /** A failed attempt; the job will be retried. */
+  retrying: [job: JobInfo & JobTimes & { readonly error: unknown; readonly delayMs: number }]
   /**
    * A job of this worker, or one that its housekeeping buried: its lease expired too often, or it was not started in time.
-   * Then the error is that of the last failed attempt, as it is stored.
+   * Then there are no times, and the error is that of the last failed attempt, as it is stored.
    */
-  dead_letter: [job: JobInfo & { readonly error: unknown; readonly reason: DeadLetterReason }]
-  snoozed: [job: JobInfo & { readonly delayMs: number }]
-  cancelled: [job: JobInfo]
-  /** Handed back with its attempt: the worker stopped, or could not renew the lease. */
-  released: [job: JobInfo]
+  dead_letter: [job: JobInfo & Partial<JobTimes> & { readonly error: unknown; readonly reason: DeadLetterReason }]
+  snoozed: [job: JobInfo & JobTimes & { readonly delayMs: number }]
+  cancelled: [job: JobInfo & JobTimes]
+  /** Released with its attempt: the worker stopped, or could not renew the lease. */
+  released: [job: JobInfo & JobTimes]
   /** The handler's signal was aborted. */
   aborted: [job: JobInfo & { readonly reason: AbortReason }]
   /** An outcome came too late: somebody else has the job, or had it. Nothing was changed. */
@@ -44,12 +52,19 @@ export interface WorkerEvents extends CommonEvents {
 }
 
 export class Events extends EventHub<WorkerEvents> {
-  constructor(log: Log) {
-    super(log, 'trouble with the database:')
+  /** `worker`: the label of the worker, which each log entry carries. */
+  constructor(log: Log, worker: string) {
+    super((entry) => log({ worker, ...entry }), 'trouble with the database:')
   }
 
   log(entry: LogEntry): void {
     this.toLog(entry)
+  }
+
+  logJob(level: LogEntry['level'], message: string, job: JobInfo, error?: unknown): void {
+    const { jobId, kind, queue, partitionKey, generation, attempt } = job
+    const key = partitionKey === null ? {} : { partitionKey }
+    this.toLog({ level, message, error, jobId, kind, queue, generation, attempt, ...key })
   }
 
   /** Of a loop that does this. */

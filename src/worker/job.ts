@@ -3,8 +3,9 @@ import { monotonicMs } from '../core/timer.ts'
 import type { Tx } from '../db/tx.ts'
 import type { Effects, Once } from '../effects/once.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../jobs/job.ts'
+import { msBetween } from '../jobs/stored-time.ts'
 import type { KeptLease } from '../runtime/lease-keeper.ts'
-import type { AbortReason, JobInfo } from './events.ts'
+import type { AbortReason, JobInfo, JobTimes } from './events.ts'
 import type { Handler } from './handler.ts'
 
 /** What a handler gets. */
@@ -68,6 +69,9 @@ export class HeldJob {
   readonly claim: HeldClaim
   state: State = 'waiting'
   readonly heldSince = monotonicMs()
+  /** When its handler began and ended. */
+  startedAt: number | undefined
+  endedAt: number | undefined
   /** Order of arrival in this worker. */
   sequence = 0
   aborted: AbortReason | undefined
@@ -85,8 +89,17 @@ export class HeldJob {
   }
 
   get info(): JobInfo {
-    const { jobId, kind, queue, generation, attempt } = this.claimed
-    return { jobId, kind, queue, generation, attempt }
+    const { jobId, kind, queue, partitionKey, generation, attempt } = this.claimed
+    return { jobId, kind, queue, partitionKey, generation, attempt }
+  }
+
+  /** How long it waited and ran. */
+  get times(): JobTimes {
+    const { availableAt, claimedAt } = this.claimed
+    const { startedAt = monotonicMs(), endedAt = startedAt } = this
+    // Until its claim by the clock of the database, from then on by that of this process.
+    const waitMs = Math.max(0, msBetween(availableAt, claimedAt)) + startedAt - this.heldSince
+    return { waitMs, durationMs: endedAt - startedAt }
   }
 
   /** Made when first asked for: most handlers never look. */

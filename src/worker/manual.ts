@@ -207,7 +207,7 @@ export class ManualWorker {
   constructor(connection: Connection) {
     const { lane, log, pool, schema, prepare } = connection
     this.#lane = lane
-    this.#events = new Events(log)
+    this.#events = new Events(log, this.#worker.label)
     this.#duties = new ManualDuties(lane, this.#events)
     const goodbye = new Lane(new PooledStatements(pool, GOODBYE_MS), { schema, prepare })
     this.#registration = new Registration(lane, this.#worker, goodbye)

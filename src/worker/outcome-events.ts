@@ -19,33 +19,33 @@ export function newTally(): Tally {
   return { completed: 0, retrying: 0, deadLetters: 0, snoozed: 0, cancelled: 0, released: 0, refused: 0 }
 }
 
-/** Counts an outcome, tells listeners of it, and logs it if somebody should look. */
+/** Counts an outcome, emits its event, and logs it if a person should look. */
 export function announceOutcome(events: Events, tally: Tally, report: PendingOutcome, known: RecordedAs): void {
   const { job, outcome } = report
-  const { jobId, kind, generation } = job.claimed
+  const { jobId, kind } = job.claimed
   switch (known) {
     case 'completed':
       tally.completed++
-      if (events.hasListeners('completed')) events.emit('completed', job.info)
+      if (events.hasListeners('completed')) events.emit('completed', { ...job.info, ...job.times })
       break
     case 'cancelled':
       tally.cancelled++
-      events.emit('cancelled', job.info)
+      events.emit('cancelled', { ...job.info, ...job.times })
       break
     case 'pending':
-      tellReturned(events, tally, job, outcome)
+      announceReturned(events, tally, job, outcome)
       break
     case 'dead_letter': {
       const reason = deadLetterReason(report)
       const error = 'error' in outcome && reason !== 'lease_expired' ? outcome.error : undefined
       tally.deadLetters++
-      announceDeadLetter(events, { ...job.info, error, reason })
+      announceDeadLetter(events, { ...job.info, ...job.times, error, reason })
       break
     }
     case 'unrecordable': {
       const message = `no outcome of job ${jobId} (${kind}) can be stored; it is left until its lease ends`
       events.emit('problem', { doing: 'recording outcomes', error: new Error(message) })
-      events.log({ level: 'error', message, jobId, kind })
+      events.logJob('error', message, job.info)
       break
     }
     default: {
@@ -53,18 +53,18 @@ export function announceOutcome(events: Events, tally: Tally, report: PendingOut
       if (known === 'refused') tally.refused++
       events.emit(known, { ...job.info, tried })
       const became = known === 'refused' ? 'was refused' : 'left no trace'
-      const message = `${tried} of job ${jobId} (${kind}), generation ${generation}, ${became}`
-      events.log({ level: 'warn', message, jobId, kind })
+      const message = `${tried} of job ${jobId} (${kind}), generation ${job.claimed.generation}, ${became}`
+      events.logJob('warn', message, job.info)
     }
   }
 }
 
-/** Whoever buried the job. */
+/** Of every dead letter, whichever path buried it. */
 export function announceDeadLetter(events: Events, letter: WorkerEvents['dead_letter'][0]): void {
   const { jobId, kind, reason, error } = letter
   events.emit('dead_letter', letter)
   const message = `job ${jobId} (${kind}) is a dead letter: ${reason}; see its last_error`
-  events.log({ level: 'error', message, error, jobId, kind })
+  events.logJob('error', message, letter, error)
 }
 
 function deadLetterReason({ outcome, leaseExpired }: PendingOutcome): DeadLetterReason {
@@ -72,19 +72,19 @@ function deadLetterReason({ outcome, leaseExpired }: PendingOutcome): DeadLetter
   return outcome.verb === 'bury' ? outcome.reason : 'attempts_exhausted'
 }
 
-function tellReturned(events: Events, tally: Tally, job: HeldJob, outcome: Outcome): void {
+function announceReturned(events: Events, tally: Tally, job: HeldJob, outcome: Outcome): void {
   if (outcome.verb === 'fail') {
     tally.retrying++
     const { error, delayMs } = outcome
     const { jobId, kind, attempt, maxAttempts } = job.claimed
-    events.emit('retrying', { ...job.info, error, delayMs })
+    events.emit('retrying', { ...job.info, ...job.times, error, delayMs })
     const message = `job ${jobId} (${kind}) failed, attempt ${attempt} of ${maxAttempts}; again in ${Math.round(delayMs)} ms`
-    events.log({ level: 'warn', message, error, jobId, kind })
+    events.logJob('warn', message, job.info, error)
   } else if (outcome.verb === 'snooze') {
     tally.snoozed++
-    events.emit('snoozed', { ...job.info, delayMs: outcome.delayMs })
+    events.emit('snoozed', { ...job.info, ...job.times, delayMs: outcome.delayMs })
   } else {
     tally.released++
-    events.emit('released', job.info)
+    events.emit('released', { ...job.info, ...job.times })
   }
 }

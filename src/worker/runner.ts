@@ -201,7 +201,7 @@ export class Runner {
 
   #start(job: HeldJob): void {
     const { events, handlerLane, worker } = this.#options
-    if (events.hasListeners('started')) events.emit('started', job.info)
+    if (events.hasListeners('started')) events.emit('started', { ...job.info, waitMs: job.times.waitMs })
     this.#limits.watch(job, job.handler.kind.timeoutMs)
     void execute(job, handlerLane, worker).then((outcome) => this.#end(job, outcome))
   }

@@ -132,12 +132,14 @@ export class Slots {
     this.#running++
     first.running++
     job.state = 'running'
+    job.startedAt = monotonicMs()
     return job
   }
 
   /** Its handler has ended; the outcome is on its way. */
   ran(job: HeldJob): void {
     job.state = 'reporting'
+    job.endedAt = monotonicMs()
     this.#running--
     this.#ended++
     this.#of(job).running--

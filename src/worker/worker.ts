@@ -69,7 +69,7 @@ export class Worker extends Service<WorkerEvents> {
     this.#handlers = handlersByKind(handlers)
     this.#settings = workerSettings(options, until === 'stopped')
     this.#until = until
-    this.events = new Events(connection.log)
+    this.events = new Events(connection.log, this.#settings.label)
     const { concurrency, prefetch, leaseMs, label } = this.#settings
     this.identity = { id: randomUUID(), label }
     this.#slots = new Slots(this.#handlers, concurrency, until === 'once' ? 0 : prefetch)

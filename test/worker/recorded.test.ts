@@ -49,7 +49,7 @@ async function told(
   send: (name: string, query: () => Promise<QueryArrayResult>) => Promise<QueryArrayResult> = (_, query) => query(),
 ): Promise<string[]> {
   const query = (config: QueryArrayConfig) => send(/^-- (\S+)/.exec(config.text)![1]!, () => db.pool.query(config))
-  const events = new Events(() => {})
+  const events = new Events(() => {}, 'a worker')
   const lines: string[] = []
   for (const name of [
     'completed',
