@@ -85,45 +85,50 @@ export class Leasehold {
    * Stores a job. Throws InvalidInputError or ValueNotStorableError before anything is sent, and IdempotencyConflictError if the
    * key belongs to a job with another input.
    */
-  enqueue<Input>(
-    kind: Kind<Input, unknown>,
+  enqueue<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
     input: NoInfer<Input>,
     options: EnqueueOptions & { readonly onConflict: 'return' },
-  ): Promise<Enqueued | Conflicting>
-  enqueue<Input>(kind: Kind<Input, unknown>, input: NoInfer<Input>, options?: EnqueueOptions): Promise<Enqueued>
-  async enqueue<Input>(
-    kind: Kind<Input, unknown>,
+  ): Promise<Enqueued<Result> | Conflicting>
+  enqueue<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
+    input: NoInfer<Input>,
+    options?: EnqueueOptions,
+  ): Promise<Enqueued<Result>>
+  async enqueue<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
     input: NoInfer<Input>,
     options: EnqueueOptions = {},
-  ): Promise<Enqueued | Conflicting> {
+  ): Promise<Enqueued<Result> | Conflicting> {
     checkEnqueueOptions(options)
     const { tx, onConflict, ...job } = options
     return (await this.#enqueue(kind, [{ ...job, input }], { tx, onConflict }))[0]!
   }
 
   /** Stores up to 10,000 jobs of a kind, all or none, and returns what became of them in their order. */
-  enqueueMany<Input>(
-    kind: Kind<Input, unknown>,
+  enqueueMany<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
     options: CallOptions & { readonly onConflict: 'return' },
-  ): Promise<(Enqueued | Conflicting)[]>
-  enqueueMany<Input>(
-    kind: Kind<Input, unknown>,
+  ): Promise<(Enqueued<Result> | Conflicting)[]>
+  enqueueMany<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
     options?: CallOptions,
-  ): Promise<Enqueued[]>
-  async enqueueMany<Input>(
-    kind: Kind<Input, unknown>,
+  ): Promise<Enqueued<Result>[]>
+  async enqueueMany<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
     options: CallOptions = {},
-  ): Promise<(Enqueued | Conflicting)[]> {
+  ): Promise<(Enqueued<Result> | Conflicting)[]> {
     checkManyOptions(jobs, options)
     return this.#enqueue(kind, jobs, options)
   }
 
   /** The job as it stands, or undefined: it never was, or is no longer kept. */
-  async get(jobId: string): Promise<JobSnapshot | undefined> {
-    return (await getJobs(this.#connection.lane, [jobId as JobId]))[0]
+  async get<Result = unknown>(jobId: JobId<Result> | string): Promise<JobSnapshot<Result> | undefined> {
+    const [job] = await getJobs(this.#connection.lane, [jobId as JobId])
+    return job as JobSnapshot<Result> | undefined
   }
 
   /** Newest first. */
@@ -135,8 +140,8 @@ export class Leasehold {
    * Resolves when the job is completed, cancelled or a dead letter, and tells which. Throws TimedOutError after `timeout`
    * (default: 30s), JobNotFoundError when there is none.
    */
-  waitFor(jobId: string, options?: WaitForOptions): Promise<Finished> {
-    return waitFor(this.#connection.lane, jobId as JobId, options)
+  waitFor<Result = unknown>(jobId: JobId<Result> | string, options?: WaitForOptions): Promise<Finished<Result>> {
+    return waitFor(this.#connection.lane, jobId as JobId, options) as Promise<Finished<Result>>
   }
 
   /**
@@ -269,11 +274,11 @@ export class Leasehold {
     await this.#connection.close()
   }
 
-  async #enqueue<Input>(
-    kind: Kind<Input, unknown>,
+  async #enqueue<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
     { tx, onConflict = 'throw' }: { tx?: Tx | undefined; onConflict?: EnqueueOptions['onConflict'] | undefined },
-  ): Promise<(Enqueued | Conflicting)[]> {
+  ): Promise<(Enqueued<Result> | Conflicting)[]> {
     if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
     const { schema } = kind
     const newJobs: NewJob[] = []
@@ -282,8 +287,11 @@ export class Leasehold {
       newJobs.push(toNewJob(kind, job))
     }
     const { lane, pool } = this.#connection
-    if (onConflict === 'return') return enqueue(tx === undefined ? lane : lane.within(tx), newJobs)
-    return enqueueAllOrNone(lane, pool, tx, newJobs)
+    const storing =
+      onConflict === 'return'
+        ? enqueue(tx === undefined ? lane : lane.within(tx), newJobs)
+        : enqueueAllOrNone(lane, pool, tx, newJobs)
+    return storing as Promise<(Enqueued<Result> | Conflicting)[]>
   }
 }
 

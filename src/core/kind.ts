@@ -1,6 +1,7 @@
 import { checkInteger, checkText } from './check.ts'
 import { type Duration, durationMs } from './duration.ts'
 import { InvalidOptionError } from './errors.ts'
+import type { Json } from './json.ts'
 import { checkOptions } from './options.ts'
 import type { Schema, SchemaInput, SchemaOutput } from './schema.ts'
 
@@ -27,8 +28,11 @@ const KEPT_AT_MOST_MS = 90 * 86_400_000
 
 const KNOWN = ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'keep', 'keepKey'] as const
 
-/** What a producer enqueues and a handler handles. Input is what is passed to enqueue, Output what the handler gets. */
-export interface Kind<Input = unknown, Output = Input> {
+/**
+ * What a producer enqueues and a handler handles. Input is what enqueue takes, Parsed what the schema makes of it for the handler,
+ * Result what the handler returns, as JSON.
+ */
+export interface Kind<Input = unknown, Parsed = Input, Result = unknown> {
   readonly name: string
   readonly queue: string
   readonly priority: number
@@ -37,15 +41,24 @@ export interface Kind<Input = unknown, Output = Input> {
   readonly timeoutMs: number
   readonly keepMs: number | false
   readonly keepKeyMs: number
-  readonly schema: Schema<Input, Output> | undefined
+  readonly schema: Schema<Input, Parsed> | undefined
+  /** Declares what handlers return, for `handle`, `waitFor` and `get`. Only the types change. */
+  returns<Declared extends Json<Declared>>(): Kind<Input, Parsed, Declared>
+  /** In the types alone. */
+  readonly __result?: Result
 }
+
+/** Of a schema, only what goes in is stored. */
+type JsonInput<S extends Schema> = [SchemaInput<S>] extends [Json<SchemaInput<S>>]
+  ? unknown
+  : { readonly 'its input must be JSON': never }
 
 /** Declares a kind of job, once, in a module that producers and workers share. Touches no database. */
 export function kind<S extends Schema>(
   name: string,
-  options: KindOptions & { readonly input: S },
+  options: KindOptions & { readonly input: S & JsonInput<S> },
 ): Kind<SchemaInput<S>, SchemaOutput<S>>
-export function kind<Input = unknown>(
+export function kind<Input extends Json<Input> = unknown>(
   name: string,
   options?: KindOptions & { readonly input?: undefined },
 ): Kind<Input, Input>
@@ -60,7 +73,7 @@ export function kind(name: string, options: KindOptions = {}): Kind {
       'it is not a Standard Schema; Zod 3.24, Valibot 1 and ArkType 2 make such',
     )
   }
-  return Object.freeze({
+  const declared: Kind = Object.freeze({
     name,
     queue: options.queue === undefined ? name : checkText(`${of}.queue`, options.queue, 200),
     priority: checkInteger(`${of}.priority`, options.priority ?? 5, 0, 9),
@@ -73,7 +86,9 @@ export function kind(name: string, options: KindOptions = {}): Kind {
     keepMs: checkKeep(`${of}.keep`, options.keep ?? '7d'),
     keepKeyMs: durationMs(`${of}.keepKey`, options.keepKey ?? '24h'),
     schema: options.input,
+    returns: () => declared as never,
   })
+  return declared
 }
 
 // Forgetting is dropping a day's table, and those days are made ahead.

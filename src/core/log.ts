@@ -16,6 +16,8 @@ export interface LogEntry {
   readonly generation?: number
   readonly attempt?: number
   readonly partitionKey?: string
+  /** A write guard found that another writer came first. */
+  readonly concurrentModification?: boolean
   readonly messageId?: string
   readonly rowId?: string
   readonly receiveCount?: number
@@ -23,9 +25,9 @@ export interface LogEntry {
 
 export type Log = (entry: LogEntry) => void
 
-/** Warnings and errors, a line each on stderr: the name and code of an error, and what may be quoted of its message. */
+/** All but debug, a line each on stderr: the name and code of an error, and what may be quoted of its message. */
 export const logToStderr: Log = ({ level, message, error }) => {
-  if (level === 'info' || level === 'debug') return
+  if (level === 'debug') return
   const said = quotable(error)
   const why = said === '' || message.includes(said) ? '' : `: ${said}`
   const text = `leasehold ${level}: ${message}${why}${error === undefined ? '' : ` (${brief(error)})`}`

@@ -11,6 +11,8 @@ import { PooledStatements } from './pooled.ts'
 import { Session } from './session.ts'
 
 const PRODUCER_DEADLINE_MS = 30_000
+/** What Postgres keeps of an application_name. */
+const NAME_CHARS = 63
 
 export interface ConnectionOptions {
   /** Such as postgres://user@host/database. This or a pool. */
@@ -23,7 +25,7 @@ export interface ConnectionOptions {
   readonly prepare?: boolean
   /** Hear of new work at once. Behind a pooler: false, or a connection string that reaches past it. Default: true. */
   readonly listen?: boolean | string
-  /** Where messages for people go. Default: warnings and errors to stderr. */
+  /** Where messages for people go. Default: all but debug to stderr. */
   readonly log?: Log
   /** How long rows are kept that belong to no kind. Stored by configure(); until then a worker only compares it. */
   readonly retention?: Retention
@@ -77,6 +79,15 @@ export class Connection {
     }
   }
 
+  /** For a connection of this worker, by whose label people know it in pg_stat_activity. */
+  clientFor(label: string): pg.ClientConfig {
+    return named(this.client, label)
+  }
+
+  listenerFor(label: string): pg.ClientConfig | undefined {
+    return this.listen === undefined ? undefined : named(this.listen, label)
+  }
+
   /** Ends the pool, if it is ours. */
   async close(): Promise<void> {
     if (this.#poolIsOurs && !this.pool.ended) await this.pool.end()
@@ -103,6 +114,15 @@ function clientConfig(pool: pg.Pool): pg.ClientConfig {
   // pg-pool hides the password from being printed, and so from being copied.
   return Object.defineProperty({ ...client, query_timeout: 0 } as pg.ClientConfig, 'password', {
     value: pool.options.password,
+    enumerable: false,
+  })
+}
+
+/** A name in the connection string stays as it is. */
+function named(client: pg.ClientConfig, label: string): pg.ClientConfig {
+  const name = `${client.application_name ?? 'leasehold'} ${label}`
+  return Object.defineProperty({ ...client, application_name: name.slice(0, NAME_CHARS) }, 'password', {
+    value: client.password,
     enumerable: false,
   })
 }

@@ -1,4 +1,4 @@
-import type { ErrorDescription } from '../core/storable.ts'
+import type { ErrorDescription } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { checkId } from '../db/parameters.ts'
 import type { JobId } from '../jobs/job.ts'

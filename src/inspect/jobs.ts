@@ -2,14 +2,14 @@ import { checkInteger } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
-import type { ErrorDescription } from '../core/storable.ts'
+import type { ErrorDescription } from '../core/error-description.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { checkId, idArray } from '../db/parameters.ts'
 import { type JobId, STATUSES, type Status } from '../jobs/job.ts'
 import { GET, LIST_DEAD_LETTERS, LIST_FINISHED, LIST_UNFINISHED } from './jobs.sql.ts'
 
 /** A job as it stood when it was asked about. */
-export interface JobSnapshot {
+export interface JobSnapshot<Result = unknown> {
   readonly id: JobId
   readonly queue: string
   readonly kind: string
@@ -18,7 +18,8 @@ export interface JobSnapshot {
   readonly label: 'ready' | 'scheduled' | 'retrying' | 'paused' | 'blocked' | null
   readonly input: unknown
   /** What the handler returned. */
-  readonly result: unknown
+  /** What its handler returned, as JSON keeps it; null before, and if it returned nothing. */
+  readonly result: Result | null
   readonly lastError: ErrorDescription | null
   /** Why it is a dead letter, or why it was cancelled. */
   readonly reason: string | null

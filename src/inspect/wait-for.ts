@@ -13,7 +13,7 @@ export interface WaitForOptions {
 }
 
 /** How a job ended. */
-export type Finished = JobSnapshot & { readonly status: 'completed' | 'dead_letter' | 'cancelled' }
+export type Finished<Result = unknown> = JobSnapshot<Result> & { readonly status: 'completed' | 'dead_letter' | 'cancelled' }
 
 /** Polls until the job has ended. Throws TimedOutError after the timeout, JobNotFoundError if there is no such job. */
 export async function waitFor(lane: Lane, jobId: JobId, options: WaitForOptions = {}): Promise<Finished> {

@@ -37,8 +37,8 @@ export interface NewJob {
 }
 
 /** existing: a job with the same key and the same input is there already. */
-export interface Enqueued {
-  readonly jobId: JobId
+export interface Enqueued<Result = unknown> {
+  readonly jobId: JobId<Result>
   readonly outcome: 'created' | 'existing'
 }
 

@@ -1,7 +1,7 @@
 /** Duties that keep the tables in order. Each is one bounded statement, safe to run by several workers at once. */
 import { checkInteger, checkMilliseconds } from '../core/check.ts'
 import { SchemaError } from '../core/errors.ts'
-import type { ErrorDescription } from '../core/storable.ts'
+import type { ErrorDescription } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { checkLease, idArray } from '../db/parameters.ts'
 import { isAboutTheData } from '../db/refusal.ts'

@@ -1,7 +1,8 @@
 import type { StoredTime } from './stored-time.ts'
 
 /** Opaque: compare it, store it, pass it on. */
-export type JobId = string & { readonly __brand: 'JobId' }
+/** Result: what the job's handler returns, if its kind declares that. */
+export type JobId<Result = unknown> = string & { readonly __brand: 'JobId'; readonly __result?: Result }
 
 /** Drawn by the worker, so that it can name a claim whose reply was lost. 63 random bits: no two claims share one. */
 export type ClaimId = string & { readonly __brand: 'ClaimId' }

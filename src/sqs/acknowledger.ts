@@ -91,9 +91,18 @@ export class Acknowledger {
         : (['warn', 'failed, as its row says'] as const)
       this.#parts.events.log(level, held, what, disposition.error)
       this.#parts.events.emit('failed', { ...info, error: disposition.error })
+    } else if (disposition.as === 'concurrent_modification') {
+      const { error } = disposition
+      this.#parts.events.log('warn', held, 'yielded to another writer', error, { concurrentModification: true })
+      this.#parts.events.emit('concurrent_modification', { ...info, error })
+    } else if (disposition.as === 'already_handled') {
+      const { paid } = disposition
+      if (paid) this.#parts.events.counts.paid_duplicates++
+      this.#parts.events.log('debug', held, paid ? 'was already handled, and its work was done twice' : 'was already handled')
+      this.#parts.events.emit('already_handled', { ...info, paid })
     } else {
-      this.#parts.events.log('info', held, disposition.as === 'handled' ? 'was handled' : 'was already handled')
-      this.#parts.events.emit(disposition.as, info)
+      this.#parts.events.log('debug', held, 'was handled')
+      this.#parts.events.emit('handled', info)
     }
     return deleted
   }

@@ -9,7 +9,7 @@
  */
 import type { Message } from '@aws-sdk/client-sqs'
 import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
-import { describeError } from '../core/storable.ts'
+import { describeError } from '../core/error-description.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { OwnSchedule } from '../runtime/chore-schedules.ts'
 import { Chores } from '../runtime/chores.ts'

@@ -1,6 +1,6 @@
 /** What is to become of a message: decided by its body, and by what its handler answers or throws. */
 import { type Duration, durationMs } from '../core/duration.ts'
-import { InvalidInputError } from '../core/errors.ts'
+import { ConcurrentModificationError, InvalidInputError } from '../core/errors.ts'
 import { parseInput, type Schema } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import { saysPostgres } from '../db/outage.ts'
@@ -34,7 +34,11 @@ export type ReturnReason =
  * they are. Nothing at all, or something without an outcome, means applied.
  */
 export type Answer =
-  | { readonly outcome: 'applied' | 'created' | 'already_handled' | 'existing' | 'lost' }
+  | { readonly outcome: 'applied' | 'created' | 'existing' | 'lost' }
+  /** `paid`: this delivery had done its work before it found out. */
+  | { readonly outcome: 'already_handled'; readonly paid?: boolean }
+  /** A write guard found that another writer came first. */
+  | { readonly outcome: 'concurrent_modification'; readonly error: unknown }
   | { readonly outcome: 'not_found' | 'conflict' }
   | { readonly outcome: 'not_ready'; readonly status?: string }
   | { readonly outcome: 'released'; readonly delayMs?: number }
@@ -52,7 +56,9 @@ type Answered = Answer | (object & { readonly outcome?: never }) | string | numb
 export type Handle<Body = unknown> = (message: SqsMessage<Body>) => Answered | void | Promise<Answered | void>
 
 export type Disposition =
-  | { readonly end: 'delete'; readonly as: 'handled' | 'already_handled' }
+  | { readonly end: 'delete'; readonly as: 'handled' }
+  | { readonly end: 'delete'; readonly as: 'already_handled'; readonly paid: boolean }
+  | { readonly end: 'delete'; readonly as: 'concurrent_modification'; readonly error: unknown }
   | { readonly end: 'delete'; readonly as: 'failed'; readonly error: unknown; readonly givenUp: boolean }
   | { readonly end: 'dead_letter'; readonly reason: DeadReason; readonly error?: unknown }
   | {
@@ -119,11 +125,15 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
     case 'created':
       return { end: 'delete', as: 'handled' }
     case 'already_handled':
+      return { end: 'delete', as: 'already_handled', paid: answer.paid === true }
     case 'existing':
-    case 'lost': // The row was taken back, and recovery tells of it anew.
-      return { end: 'delete', as: 'already_handled' }
+      return { end: 'delete', as: 'already_handled', paid: false }
+    case 'lost': // The row was taken back while the effect ran, and recovery publishes it anew.
+      return { end: 'delete', as: 'already_handled', paid: true }
+    case 'concurrent_modification':
+      return { end: 'delete', as: 'concurrent_modification', error: answer.error }
     case 'busy': // If it were deleted, the next of its group would start.
-      return isFifo ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled' }
+      return isFifo ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled', paid: false }
     case 'failed':
       return { end: 'delete', as: 'failed', error: answer.error, givenUp: answer.givenUp === true }
     case 'not_found':
@@ -157,6 +167,7 @@ function delay(after: Duration | undefined): { delayMs?: number } {
 function thrown(held: HeldMessage, error: unknown): Disposition {
   if (held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
   if (error instanceof Fatal) return { end: 'dead_letter', reason: 'fatal', error }
+  if (error instanceof ConcurrentModificationError) return { end: 'delete', as: 'concurrent_modification', error }
   if (error instanceof Cancel) return { end: 'delete', as: 'handled' } // No longer wanted.
   if (error instanceof RetryAfter || error instanceof Snooze) {
     return { end: 'return', reason: 'asked', delayMs: error.delayMs, error }

@@ -22,8 +22,10 @@ export interface SqsConsumerEvents extends CommonEvents {
   received: [message: MessageInfo]
   /** Done by this delivery. */
   handled: [message: MessageInfo & Ended]
-  /** Done by another one: a duplicate. */
-  already_handled: [message: MessageInfo & Ended]
+  /** Done by another delivery. `paid`: this one had done the work, too, before it found out. */
+  already_handled: [message: MessageInfo & Ended & { readonly paid: boolean }]
+  /** A write guard found that another writer came first. The message is deleted, and its group goes on. */
+  concurrent_modification: [message: MessageInfo & Ended & { readonly error: unknown }]
   /** It has failed, and that is recorded in its row. */
   failed: [message: MessageInfo & Ended & { readonly error: unknown }]
   /** It can never be handled, and went to the dead letters. */
@@ -45,8 +47,8 @@ export interface SqsConsumerEvents extends CommonEvents {
   expired: [message: MessageInfo]
 }
 
-/** How often each has happened. */
-export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopped'>, number>
+/** How often each has happened; paid_duplicates are those of already_handled whose work was done twice. */
+export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopped'> | 'paid_duplicates', number>
 
 /** What trouble with the database is called. */
 export const ASKING = 'asking the database'
@@ -57,6 +59,8 @@ export class Events extends EventHub<SqsConsumerEvents> {
     received: 0,
     handled: 0,
     already_handled: 0,
+    paid_duplicates: 0,
+    concurrent_modification: 0,
     failed: 0,
     dead_letter: 0,
     returned: 0,
@@ -86,8 +90,8 @@ export class Events extends EventHub<SqsConsumerEvents> {
   }
 
   /** About one message. */
-  log(level: LogEntry['level'], held: HeldMessage, what: string, error?: unknown): void {
-    if (level === 'info' && !this.#hearsAll) return
+  log(level: LogEntry['level'], held: HeldMessage, what: string, error?: unknown, tags: Partial<LogEntry> = {}): void {
+    if ((level === 'info' || level === 'debug') && !this.#hearsAll) return
     const { messageId, rowId, receiveCount } = infoOf(held)
     const row = rowId === undefined ? '' : `, row ${rowId}`
     this.toLog({
@@ -97,6 +101,7 @@ export class Events extends EventHub<SqsConsumerEvents> {
       receiveCount,
       ...(rowId === undefined ? {} : { rowId }),
       ...(error === undefined ? {} : { error }),
+      ...tags,
     })
   }
 

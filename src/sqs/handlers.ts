@@ -1,6 +1,6 @@
 /** What to do with messages, in front of Postgres. Each answers only when it knows what was committed (decisions/0023). */
 import type { ClientBase } from 'pg'
-import { InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
+import { ConcurrentModificationError, InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { Snooze } from '../core/steering.ts'
 import type { Queryable } from '../db/lane.ts'
@@ -22,11 +22,11 @@ export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answe
 
 /** The part of Leasehold that is used here. */
 interface Enqueues {
-  enqueue<Input>(
-    kind: Kind<Input, unknown>,
+  enqueue<Input, Result>(
+    kind: Kind<Input, unknown, Result>,
     input: NoInfer<Input>,
     options: { readonly idempotencyKey: string; readonly partitionKey?: string; readonly onConflict: 'return' },
-  ): Promise<Enqueued | Conflicting>
+  ): Promise<Enqueued<Result> | Conflicting>
 }
 
 interface HandlesOnce {
@@ -118,10 +118,13 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
     } catch (error) {
       if (message.signal.aborted) throw error // Not the row's fault; and by now it may be somebody else's.
       if (error instanceof Snooze) return { outcome: 'again', after: error.delayMs }
+      if (error instanceof ConcurrentModificationError) return { outcome: 'concurrent_modification', error }
       return record(rowId, error, retryOf(error))
     }
     try {
-      return unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set ?? {})))
+      const answer = unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set ?? {})))
+      // The work was done, and another delivery was quicker.
+      return answer.outcome === 'already_handled' ? { ...answer, paid: true } : answer
     } catch (error) {
       if (error instanceof DatabaseAway || !isFinal(error)) throw error
       return record(rowId, error, { retry: false }) // To do it again would end in the same.

@@ -1,5 +1,5 @@
 import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs'
-import { safeText } from '../core/storable.ts'
+import { safeText } from '../core/safe-text.ts'
 import type { KeptLease } from '../runtime/lease-keeper.ts'
 
 /** In logs an id is a word, whatever a body calls an id. */

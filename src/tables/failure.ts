@@ -1,7 +1,8 @@
 /** What an error says of another attempt. */
 import { type Duration, durationMs } from '../core/duration.ts'
 import { Cancel, Fatal, RetryAfter } from '../core/steering.ts'
-import { describeError, safeText } from '../core/storable.ts'
+import { describeError } from '../core/error-description.ts'
+import { safeText } from '../core/safe-text.ts'
 import { isConflict } from '../db/conflict.ts'
 import { isOutage } from '../db/outage.ts'
 

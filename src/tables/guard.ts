@@ -13,6 +13,7 @@ import {
   TransactionConflictError,
 } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
+import { monotonicMs } from '../core/timer.ts'
 import { isConflict } from '../db/conflict.ts'
 import { isPool, withTransaction } from '../db/transaction.ts'
 import { checkTx } from '../db/tx.ts'
@@ -28,6 +29,15 @@ export interface WriteGuardOptions {
   readonly lockTimeout?: Duration
   /** Told of each conflict, for a log or a metric. What it throws is dropped. */
   readonly onConflict?: (conflict: ConcurrentModificationError) => unknown
+  /** Called after each guarded write, for a histogram. What it throws is dropped. */
+  readonly onWritten?: (written: GuardedTimes & { readonly site: string }) => unknown
+}
+
+export interface GuardedTimes {
+  /** Until the locks were held. */
+  readonly lockWaitMs: number
+  /** From then until the commit; in a transaction of yours, until `write` returned. */
+  readonly criticalMs: number
 }
 
 export interface GuardedWrite<T> {
@@ -54,22 +64,27 @@ export interface GuardCounts {
   readonly lockTimeouts: number
   /** Written without the guard, because the rollout had not come so far. */
   readonly unguarded: number
+  /** Of all guarded writes together. */
+  readonly lockWaitMs: number
+  readonly criticalMs: number
 }
 
 export class WriteGuard {
   readonly #pool: Pool
   readonly #lockTimeoutMs: number
-  readonly #onConflict: WriteGuardOptions['onConflict']
+  readonly #onConflict: NonNullable<WriteGuardOptions['onConflict']>
+  readonly #onWritten: NonNullable<WriteGuardOptions['onWritten']>
   readonly #counts = new Map<string, { -readonly [name in keyof GuardCounts]: GuardCounts[name] }>()
 
   constructor(pool: Pool, options: WriteGuardOptions = {}) {
     if (typeof pool !== 'object' || pool === null || !isPool(pool)) {
       throw new InvalidOptionError('WriteGuard', 'its first argument must be a pool of pg: new pg.Pool({ … })')
     }
-    checkOptions('WriteGuard', options, ['lockTimeout', 'onConflict'])
+    checkOptions('WriteGuard', options, ['lockTimeout', 'onConflict', 'onWritten'])
     this.#pool = pool
     this.#lockTimeoutMs = Math.min(Math.ceil(durationMs('lockTimeout', options.lockTimeout ?? '2s', 1)), 2 ** 31 - 1)
     this.#onConflict = checkFunction('onConflict', options.onConflict ?? (() => {}))
+    this.#onWritten = checkFunction('onWritten', options.onWritten ?? (() => {}))
   }
 
   /**
@@ -89,9 +104,12 @@ export class WriteGuard {
     const guards = isGuarded(site, keys, guarded.rollout)
 
     let refusal: ConcurrentModificationError | LockTimeoutError | undefined
+    let [askedAt, lockedAt] = [0, 0]
     const work = async (within: ClientBase): Promise<T> => {
       if (guards) {
+        askedAt = monotonicMs()
         refusal = await this.#lock(within, keys, tx !== undefined)
+        lockedAt = monotonicMs()
         // A statement of its own: the snapshot of the one that waited for the lock is older than what the others wrote.
         refusal ??= compare(site, seen, toIds('reread', await reread(within)))
         if (refusal !== undefined) throw refusal
@@ -102,7 +120,8 @@ export class WriteGuard {
       const written = await (tx === undefined
         ? withTransaction(this.#pool, work, { isolation: 'read committed' })
         : work(tx))
-      this.#countsOf(site)[guards ? 'written' : 'unguarded']++
+      if (guards) this.#written(site, { lockWaitMs: lockedAt - askedAt, criticalMs: monotonicMs() - lockedAt })
+      else this.#countsOf(site).unguarded++
       return written
     } catch (error) {
       // Not one that `write` threw, which may have used a guard itself.
@@ -137,16 +156,21 @@ export class WriteGuard {
       return
     }
     this.#countsOf(site).conflicts++
-    try {
-      const answer = this.#onConflict?.(refusal)
-      if (answer instanceof Promise) answer.catch(() => {})
-    } catch {}
+    harmlessly(() => this.#onConflict(refusal))
+  }
+
+  #written(site: string, times: GuardedTimes): void {
+    const counts = this.#countsOf(site)
+    counts.written++
+    counts.lockWaitMs += times.lockWaitMs
+    counts.criticalMs += times.criticalMs
+    harmlessly(() => this.#onWritten({ site, ...times }))
   }
 
   #countsOf(site: string) {
     let counts = this.#counts.get(site)
     if (counts === undefined) {
-      counts = { written: 0, conflicts: 0, lockTimeouts: 0, unguarded: 0 }
+      counts = { written: 0, conflicts: 0, lockTimeouts: 0, unguarded: 0, lockWaitMs: 0, criticalMs: 0 }
       this.#counts.set(site, counts)
     }
     return counts
@@ -168,6 +192,13 @@ function compare(
   found: ReadonlySet<string>,
 ): ConcurrentModificationError | undefined {
   return areSame(seen, found) ? undefined : new ConcurrentModificationError(site, [...seen], [...found])
+}
+
+function harmlessly(call: () => unknown): void {
+  try {
+    const answer = call()
+    if (answer instanceof Promise) answer.catch(() => {})
+  } catch {}
 }
 
 function checkFunction<F>(option: string, value: F): F {

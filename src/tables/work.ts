@@ -1,7 +1,7 @@
 /** Claim, effect, commit, with the claim kept alive in between and no connection held. */
 import { randomUUID } from 'node:crypto'
 import { backoffMs } from '../core/backoff.ts'
-import { DeadlineError, TimedOutError } from '../core/errors.ts'
+import { ConcurrentModificationError, DeadlineError, TimedOutError } from '../core/errors.ts'
 import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep, withDeadline } from '../core/timer.ts'
 import type { Queryable } from '../db/lane.ts'
@@ -20,13 +20,15 @@ const GIVE_BACK = { firstMs: 50, maxMs: 1_000 }
 /**
  * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was
  * taken back. released: it threw when it was told to stop, or threw Snooze, which says after how long it wants to be asked
- * again; the row is as if it had never been claimed.
+ * again; the row is as if it had never been claimed. concurrent_modification: a write guard in the effect found that another
+ * writer came first; the row is as if it had never been claimed.
  */
 export type Worked =
   | TransitionOutcome
   | ClaimOutcome
   | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp: boolean }
   | { readonly outcome: 'released'; readonly delayMs?: number }
+  | { readonly outcome: 'concurrent_modification'; readonly error: ConcurrentModificationError }
 
 export interface WorkOptions {
   /** Aborts the effect, too; what it throws then is nobody's fault, and spends no attempt. */
@@ -85,6 +87,10 @@ export async function workOnRow(
     try {
       set = await effect({ ...claim, signal, effectKey: (name) => table.effectKey(claim, name) })
     } catch (error) {
+      if (error instanceof ConcurrentModificationError) {
+        const given = await released(error)
+        return given.outcome === 'released' ? { outcome: 'concurrent_modification', error } : given
+      }
       const isNobodysFault = stopping?.aborted || error instanceof Snooze
       return isNobodysFault ? await released(error) : await failed(error, retryOf(error))
     }

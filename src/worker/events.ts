@@ -1,3 +1,4 @@
+import type { ConcurrentModificationError } from '../core/errors.ts'
 import type { Log, LogEntry } from '../core/log.ts'
 import type { JobId } from '../jobs/job.ts'
 import type { BuryReason } from '../jobs/outcome.ts'
@@ -39,6 +40,8 @@ export interface WorkerEvents extends CommonEvents {
   cancelled: [job: JobInfo & JobTimes]
   /** Released with its attempt: the worker stopped, or could not renew the lease. */
   released: [job: JobInfo & JobTimes]
+  /** A write guard found that another writer came first. The job is cancelled, or retried without spending an attempt. */
+  concurrent_modification: [job: JobInfo & JobTimes & { readonly error: ConcurrentModificationError }]
   /** The handler's signal was aborted. */
   aborted: [job: JobInfo & { readonly reason: AbortReason }]
   /** An outcome came too late: somebody else has the job, or had it. Nothing was changed. */
@@ -61,10 +64,10 @@ export class Events extends EventHub<WorkerEvents> {
     this.toLog(entry)
   }
 
-  logJob(level: LogEntry['level'], message: string, job: JobInfo, error?: unknown): void {
+  logJob(level: LogEntry['level'], message: string, job: JobInfo, error?: unknown, tags: Partial<LogEntry> = {}): void {
     const { jobId, kind, queue, partitionKey, generation, attempt } = job
     const key = partitionKey === null ? {} : { partitionKey }
-    this.toLog({ level, message, error, jobId, kind, queue, generation, attempt, ...key })
+    this.toLog({ level, message, error, jobId, kind, queue, generation, attempt, ...key, ...tags })
   }
 
   /** Of a loop that does this. */

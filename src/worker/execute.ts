@@ -1,6 +1,6 @@
 import { backoffMs } from '../core/backoff.ts'
 import { CENTURY_MS } from '../core/duration.ts'
-import { EffectUnknownError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
+import { ConcurrentModificationError, EffectUnknownError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
 import { parseInput } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import type { Lane } from '../db/lane.ts'
@@ -62,12 +62,21 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
     return { verb: 'bury', error, reason: 'effect_unknown' }
   }
   if (isOurs(held)) return { verb: 'release' }
+  if (error instanceof ConcurrentModificationError) return yielded(held, error)
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
   if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error) }
   if (error instanceof Cancel) return { verb: 'cancel', error }
   if (held.aborted === 'cancelled') return { verb: 'cancel' }
   if (error instanceof RetryAfter) return { verb: 'fail', error, delayMs: delayOf(error) }
   return failed(held, error)
+}
+
+/** A guard found that another writer came first. */
+function yielded(held: HeldJob, error: ConcurrentModificationError): Outcome {
+  held.concurrentModification = error
+  const { kind, onConcurrentModification } = held.handler
+  if (onConcurrentModification === 'retry') return { verb: 'snooze', delayMs: kind.backoff.firstMs }
+  return { verb: 'cancel', error: new Cancel('concurrent_modification') }
 }
 
 /** Checked when it was made, but it may have been changed since. */

@@ -1,4 +1,4 @@
-import { LeaseLostError } from '../core/errors.ts'
+import { type ConcurrentModificationError, LeaseLostError } from '../core/errors.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Tx } from '../db/tx.ts'
 import type { Effects, Once } from '../effects/once.ts'
@@ -75,6 +75,8 @@ export class HeldJob {
   /** Order of arrival in this worker. */
   sequence = 0
   aborted: AbortReason | undefined
+  /** Another writer came first, so the handler yielded. */
+  concurrentModification: ConcurrentModificationError | undefined
   /** Calls of complete(tx) that may have ended the job. */
   completions = 0
   /** Undefined while the handler has begun none. */

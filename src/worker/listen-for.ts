@@ -11,6 +11,8 @@ export interface ListenForOptions {
   /** Another connection, over which the listener is tested. */
   readonly over: Lane
   readonly label: string
+  /** How the worker learns of new work from now on, in words. */
+  onWakeUp(how: string): void
   readonly queues: readonly string[]
   readonly fetcher: Fetcher
   readonly runner: Runner
@@ -20,9 +22,10 @@ export interface ListenForOptions {
 
 /** A listener that passes what it hears to the parts of a worker. Undefined where the connection says not to listen. */
 export function listenFor(connection: Connection, options: ListenForOptions): Listener | undefined {
-  const { listen, prepare } = connection
+  const { prepare } = connection
+  const listen = connection.listenerFor(options.label)
   if (listen === undefined) return undefined
-  const { deadlineMs, over, label, queues, fetcher, runner, events, isStopping } = options
+  const { deadlineMs, over, queues, fetcher, runner, events, isStopping } = options
   const known = new Set(queues)
   let heard: boolean | undefined
   return new Listener({
@@ -45,8 +48,7 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
       heard = hears
       fetcher.setHears(hears)
       events.emit('wakeup', { by: hears ? 'listen' : 'poll' })
-      const message = hears ? 'listens for new work' : 'polls: LISTEN is unavailable'
-      events.log({ level: 'info', message: `worker ${label} ${message}` })
+      options.onWakeUp(hears ? 'listens for new work' : 'LISTEN unavailable; polls for new work')
     },
     events: events.about('listening'),
   })

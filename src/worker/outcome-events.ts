@@ -1,3 +1,4 @@
+import type { ConcurrentModificationError } from '../core/errors.ts'
 import type { DeadLetterReason, Events, WorkerEvents } from './events.ts'
 import type { HeldJob } from './job.ts'
 import type { Outcome, PendingOutcome, RecordedAs } from './pending-outcome.ts'
@@ -13,16 +14,21 @@ export interface Tally {
   released: number
   /** Came too late, and changed nothing. */
   refused: number
+  /** Of these, cancelled or snoozed because another writer came first. */
+  concurrentModifications: number
 }
 
 export function newTally(): Tally {
-  return { completed: 0, retrying: 0, deadLetters: 0, snoozed: 0, cancelled: 0, released: 0, refused: 0 }
+  return { completed: 0, retrying: 0, deadLetters: 0, snoozed: 0, cancelled: 0, released: 0, refused: 0, concurrentModifications: 0 }
 }
 
 /** Counts an outcome, emits its event, and logs it if a person should look. */
 export function announceOutcome(events: Events, tally: Tally, report: PendingOutcome, known: RecordedAs): void {
   const { job, outcome } = report
   const { jobId, kind } = job.claimed
+  if (job.concurrentModification !== undefined && (known === 'cancelled' || known === 'pending')) {
+    announceYield(events, tally, job, job.concurrentModification)
+  }
   switch (known) {
     case 'completed':
       tally.completed++
@@ -57,6 +63,15 @@ export function announceOutcome(events: Events, tally: Tally, report: PendingOut
       events.logJob('warn', message, job.info)
     }
   }
+}
+
+function announceYield(events: Events, tally: Tally, job: HeldJob, error: ConcurrentModificationError): void {
+  const { jobId, kind } = job.claimed
+  tally.concurrentModifications++
+  events.emit('concurrent_modification', { ...job.info, ...job.times, error })
+  const next = job.handler.onConcurrentModification === 'retry' ? 'retrying' : 'cancelled'
+  const message = `job ${jobId} (${kind}) yielded to another writer at ${JSON.stringify(error.site)}; ${next}`
+  events.logJob('warn', message, job.info, error, { concurrentModification: true })
 }
 
 /** Of every dead letter, whichever path buried it. */

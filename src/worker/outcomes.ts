@@ -10,7 +10,7 @@
  * refuses for what is in it is sent one by one, so that one bad outcome does not hold up the others.
  */
 import { setImmediate } from 'node:timers/promises'
-import { describeError } from '../core/storable.ts'
+import { describeError } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import type { Worker } from '../jobs/job.ts'

@@ -62,6 +62,7 @@ export class Worker extends Service<WorkerEvents> {
   readonly #chores: Chores
   readonly #listener: Listener | undefined
   protected readonly lifecycle: Lifecycle
+  #isUp = false
 
   constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
     super()
@@ -130,6 +131,17 @@ export class Worker extends Service<WorkerEvents> {
     this.#registering.start()
     this.#fetcher.start()
     this.#listener?.start()
+    if (this.#until === 'stopped' && this.#listener === undefined) this.#logWakeUp('polls for new work')
+  }
+
+  /** Logs how it learns of new work; the first time, that it is up and what it handles. */
+  #logWakeUp(how: string): void {
+    const { label } = this.identity
+    const kinds = this.#names().kinds.map((name) => JSON.stringify(name))
+    const named = kinds.length <= 5 ? kinds.join(', ') : `${kinds.slice(0, 5).join(', ')} and ${kinds.length - 5} more`
+    const up = this.#isUp ? '' : `is up: handles ${named}, ${this.#settings.concurrency} at a time; `
+    this.#isUp = true
+    this.events.log({ level: 'info', message: `worker ${label} ${up}${how}` })
   }
 
   /** Returns when to register again. */
@@ -205,6 +217,7 @@ export class Worker extends Service<WorkerEvents> {
       deadlineMs: STATEMENT_DEADLINE_MS,
       over: this.#claims,
       label: this.identity.label,
+      onWakeUp: (how) => this.#logWakeUp(how),
       queues: this.#names().queues,
       fetcher: this.#fetcher,
       runner: this.#runner,
@@ -223,9 +236,9 @@ export class Worker extends Service<WorkerEvents> {
   }
 
   #lane(deadlineMs: number): Lane {
-    const { client, schema, prepare } = this.#connection
+    const { schema, prepare } = this.#connection
     const session = new Session({
-      connection: client,
+      connection: this.#connection.clientFor(this.identity.label),
       deadlineMs,
       onLost: (error) => this.events.problem('a connection was lost', error),
     })

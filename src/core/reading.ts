@@ -1,0 +1,26 @@
+/** Reads of values that may throw at the mere question what they are. */
+import { safeText } from './safe-text.ts'
+
+export function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function'
+}
+
+export function read(holder: object, key: string | number): unknown {
+  try {
+    return Reflect.get(holder, key)
+  } catch {
+    return undefined
+  }
+}
+
+/** Most error classes never set `name`; then the name of the class says more. */
+export function nameOf(error: object): string {
+  const name = read(error, 'name')
+  return typeof name === 'string' && name !== '' && name !== 'Error' ? safeText(name, 200) : className(error, 'Error')
+}
+
+export function className(value: object, otherwise: string): string {
+  const constructedBy = read(value, 'constructor')
+  const name = isObject(constructedBy) ? read(constructedBy, 'name') : undefined
+  return typeof name === 'string' && name !== '' ? safeText(name, 200) : otherwise
+}
