@@ -137,7 +137,7 @@ export class Leasehold {
   }
 
   /**
-   * Resolves when the job is completed, cancelled or a dead letter, and tells which. Throws TimedOutError after `timeout`
+   * Resolves when the job is completed, cancelled or a dead letter. Throws TimedOutError after `timeout`
    * (default: 30s), JobNotFoundError when there is none.
    */
   waitFor<Result = unknown>(jobId: JobId<Result> | string, options?: WaitForOptions): Promise<Finished<Result>> {
@@ -170,7 +170,7 @@ export class Leasehold {
     return resume(this.#connection.lane, target, options)
   }
 
-  /** Dead letters become jobs again, with fresh attempts. Answers with those that did. */
+  /** Dead letters become jobs again, with fresh attempts. Returns those that did. */
   async redrive(which: string | readonly string[] | RedriveFilter, options: ByOption = {}): Promise<JobId[]> {
     checkOptions('redrive', options, ['by'])
     const { lane } = this.#connection
@@ -197,7 +197,7 @@ export class Leasehold {
   }
 
   /**
-   * Says whether an effect happened that was begun and whose end is not on record; then redrive the job. Answers
+   * Records whether an effect happened that was begun and whose end is not on record; then redrive the job. Returns
    * `processing`, and changes nothing, while a worker has the job.
    */
   settleEffect(jobId: string, name: string, finding: EffectFinding & ByOption): Promise<EffectSettled> {
@@ -220,7 +220,7 @@ export class Leasehold {
 
   /**
    * Handles a message in a transaction, once. Begun again when Postgres gives it up, so do nothing in it that a rollback
-   * cannot undo. When the reply to the commit is lost this throws; called again, it tells.
+   * cannot undo. When the reply to the commit is lost this throws; a second call returns what became of it.
    */
   oncePerMessage<T>(
     source: MessageSource,
@@ -236,14 +236,14 @@ export class Leasehold {
     return new Worker(this.#connection, handlers, options)
   }
 
-  /** For scripts and tests: works until nothing is left to claim, and tells what became of it. */
+  /** For scripts and tests: works until nothing is left to claim, and returns what became of it. */
   async drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
     const worker = new Worker(this.#connection, handlers, options, 'empty')
     await worker.run()
     return { ...worker.tally }
   }
 
-  /** For serverless: claims one batch, at most `concurrency` jobs, and tells what became of it. */
+  /** For serverless: claims one batch, at most `concurrency` jobs, and returns what became of it. */
   async runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
     const worker = new Worker(this.#connection, handlers, options, 'once')
     await worker.run()

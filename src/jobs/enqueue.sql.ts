@@ -1,8 +1,8 @@
-// Arrays are hidden behind a subselect, here and in every other statement: the planner then expects ten rows whatever
-// the batch, custom plan or generic, and always probes by index (decisions/0004).
+// Arrays are hidden behind a subselect, here and in every other statement: the planner then expects ten rows for any
+// batch, custom plan or generic, and always probes by index (decisions/0004).
 
 // Columns that few jobs use travel in one jsonb, `more`, null for most: fifteen arrays would cost more than the insert.
-// Workers that wait are woken once per queue; the scalar subquery runs once, whatever the batch.
+// Workers that wait are woken once per queue; the scalar subquery runs once for any batch.
 export const ENQUEUE = `-- job.enqueue
 with added as (
   insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind,

@@ -35,7 +35,7 @@ with paused as (
 )
 select outcome, leasehold.tell('pause', 'kind:' || $1::text) as told from judged`
 
-// Workers are woken even where leasehold.busy says that they need not be: they have no jobs of this queue to be busy with.
+// Workers are woken even where leasehold.busy has it that they need not be: they have no jobs of this queue to be busy with.
 //   $1 queue  $2 by
 export const RESUME_QUEUE = `-- queue.resume
 with resumed as (
