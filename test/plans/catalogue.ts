@@ -190,6 +190,9 @@ export const COLD = [
   housekeepingSql.DROP_PARTITIONS_PAST,
   housekeepingSql.RESERVE_PAGES,
   ...Object.values(dutySql), // a table of four rows
+  enqueueSql.SAVEPOINT, // and its two ends have no plan
+  enqueueSql.RELEASE_SAVEPOINT,
+  enqueueSql.ROLL_BACK_TO_SAVEPOINT,
   ...Object.values(wakeSql), // a row per queue
   ...Object.values(configurationSql), // a row per queue and kind, sent by a deploy and by a worker that starts
   ...Object.values(pauseSql), // the same rows, of which those that are paused have an index of their own
