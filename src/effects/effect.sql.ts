@@ -54,15 +54,6 @@ delete from leasehold.effect where job_id = $1 and name = $2 and run_id = $3 and
 
 // In the caller's transaction: an effect that throws leaves neither a half of itself nor its marker, and the transaction can
 // go on. The lock on the job row is taken before it, or it would go with it.
-export const SAVEPOINT = `-- effect.savepoint
-savepoint leasehold_effect`
-
-export const RELEASE = `-- effect.release
-release savepoint leasehold_effect`
-
-export const ROLL_BACK = `-- effect.roll_back
-rollback to savepoint leasehold_effect`
-
 // $1 job id
 export const LIST_EFFECTS = `-- effect.list
 select name, lease_generation, extract(epoch from started_at) * 1000 as started_ms,

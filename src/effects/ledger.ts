@@ -8,16 +8,12 @@ import type { Lane, Row } from '../db/lane.ts'
 import { checkId } from '../db/parameters.ts'
 import type { JobId, Lease } from '../jobs/job.ts'
 import { type ByOption, checkBy } from '../jobs/operator.ts'
-import { refuseWithoutTransaction } from '../jobs/outcome.ts'
 import {
   BEGIN,
   DONE,
   LIST_EFFECTS,
   NOT_DONE,
   PRUNE_EFFECTS,
-  RELEASE,
-  ROLL_BACK,
-  SAVEPOINT,
   SETTLE_EFFECT,
   TAKE_OVER,
 } from './effect.sql.ts'
@@ -71,22 +67,6 @@ export async function done(lane: Lane, run: Run, result: string | null): Promise
 /** Removes the marker, if it is ours. */
 export async function notDone(lane: Lane, { lease, name, id }: Run): Promise<void> {
   await send(lane, NOT_DONE, [lease.jobId, name, id])
-}
-
-/** Runs `work` in the caller's transaction: what it did there is undone if it throws, and nothing else. */
-export async function undoingFailure<T>(tx: Lane, work: () => Promise<T>): Promise<T> {
-  await tx.run(SAVEPOINT, []).catch(refuseWithoutTransaction)
-  try {
-    const result = await work()
-    await tx.run(RELEASE, [])
-    return result
-  } catch (error) {
-    try {
-      await tx.run(ROLL_BACK, [])
-      await tx.run(RELEASE, [])
-    } catch {} // The transaction is over, by a lost connection or by somebody's ROLLBACK, and with it all that was done.
-    throw error
-  }
 }
 
 function valuesOf({ lease, name, id }: Run): unknown[] {

@@ -14,10 +14,11 @@ import { NotDone } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
+import { undoingFailure } from '../db/savepoint.ts'
 import { checkTx, type Tx } from '../db/tx.ts'
 import { type Lease, leaseOf } from '../jobs/job.ts'
 import { lockLease } from './lease.ts'
-import { begin, checkName, decode, done, encode, notDone, type Run, takeOver, undoingFailure } from './ledger.ts'
+import { begin, checkName, decode, done, encode, notDone, type Run, takeOver } from './ledger.ts'
 
 /** Before the effect nothing is lost by giving up; after it, a person will have to find out. */
 const BEGIN_TRIES = 5

@@ -71,13 +71,3 @@ from unnest((select $1::text[]), (select $2::text[]), (select $3::text[])) with 
 cross join lateral (
   select job_id, input_hash from leasehold.idempotency_key where queue = i.queue and key = i.key limit 1
 ) k`
-
-// Around several jobs in the caller's transaction: a conflict undoes all of them, and nothing else.
-export const SAVEPOINT = `-- enqueue.savepoint
-savepoint leasehold_enqueue_many`
-
-export const RELEASE_SAVEPOINT = `-- enqueue.release_savepoint
-release savepoint leasehold_enqueue_many`
-
-export const ROLL_BACK_TO_SAVEPOINT = `-- enqueue.roll_back_to_savepoint
-rollback to savepoint leasehold_enqueue_many`

@@ -5,6 +5,7 @@ import { encodeSafely } from '../core/storable.ts'
 import { safeText } from '../core/safe-text.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
+import { refuseWithoutTransaction } from '../db/savepoint.ts'
 import { checkId, idArray, numericArray } from '../db/parameters.ts'
 import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
 import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
@@ -144,11 +145,6 @@ async function endWithin(tx: Lane, worker: Worker, item: Completion): Promise<vo
 /** What is done in the caller's transaction would mean nothing without one. */
 export async function beInATransaction(tx: Lane): Promise<void> {
   await tx.run(BE_IN_A_TRANSACTION, []).catch(refuseWithoutTransaction)
-}
-
-export function refuseWithoutTransaction(error: { code?: unknown }): never {
-  const noTransaction = error.code === '25P01'
-  throw noTransaction ? new InvalidOptionError('tx', 'no transaction is open on it', { cause: error }) : error
 }
 
 async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
