@@ -94,13 +94,16 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
       },
     })
     const { signals, graceMs } = this.#settings
+    let areAborted = false
     this.lifecycle = new Lifecycle({
       signals,
       graceMs,
       start: () => this.#start(),
       close: (ms) => this.#close(ms),
-      untilIdle: (ms, hurry) => this.#running.left(ms, hurry),
+      // Aborted handlers always get their moment: what they have done is deleted then, and not delivered again.
+      untilIdle: (ms, hurry) => this.#running.left(ms, areAborted ? undefined : hurry),
       abortHandlers: () => {
+        areAborted = true
         for (const held of this.#running) held.stop(new StoppingError())
       },
       finish: (closed) => this.#finish(closed),
