@@ -76,8 +76,9 @@ export class Leasehold {
    * for pending jobs in a queue that their kind has left.
    */
   async configure(declarations: readonly Declaration[]): Promise<void> {
-    const { lane, retention, log } = this.#connection
+    const { lane, retention, log, kinds } = this.#connection
     await storeConfiguration(lane, declarations, retention)
+    for (const kind of kindsOf(declarations)) kinds.see(kind)
     await warnOfStranded(lane, kindsOf(declarations), log)
   }
 
@@ -259,6 +260,7 @@ export class Leasehold {
     if (list.length === 0 || list.some((kind) => typeof kind?.name !== 'string')) {
       throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
     }
+    for (const kind of list) this.#connection.kinds.see(kind as Kind)
     this.#byHand ??= new ManualWorker(this.#connection)
     return this.#byHand.claim(list, options) as Promise<ManualJob<Output>[]>
   }
@@ -280,6 +282,7 @@ export class Leasehold {
     { tx, onConflict = 'throw' }: { tx?: Tx | undefined; onConflict?: EnqueueOptions['onConflict'] | undefined },
   ): Promise<(Enqueued<Result> | Conflicting)[]> {
     if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
+    this.#connection.kinds.see(kind as Kind)
     const { schema } = kind
     const newJobs: NewJob[] = []
     for (const job of jobs) {

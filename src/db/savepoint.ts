@@ -2,7 +2,7 @@ import { InvalidOptionError } from '../core/errors.ts'
 import type { Lane } from './lane.ts'
 import { RELEASE_SAVEPOINT, ROLL_BACK_TO_SAVEPOINT, SAVEPOINT } from './savepoint.sql.ts'
 
-/** Runs `work` in the caller's transaction: what it did there is undone if it throws, and nothing else. */
+/** Runs `work` in the caller's transaction, and undoes its changes, and only those, if it throws. */
 export async function undoingFailure<T>(tx: Lane, work: () => Promise<T>): Promise<T> {
   await tx.run(SAVEPOINT, []).catch(refuseWithoutTransaction)
   try {
@@ -13,7 +13,7 @@ export async function undoingFailure<T>(tx: Lane, work: () => Promise<T>): Promi
     try {
       await tx.run(ROLL_BACK_TO_SAVEPOINT, [])
       await tx.run(RELEASE_SAVEPOINT, [])
-    } catch {} // The transaction is over, by a lost connection or a ROLLBACK of the caller's, and with it all that was done.
+    } catch {} // A lost connection or a ROLLBACK has ended the transaction and undone everything.
     throw error
   }
 }

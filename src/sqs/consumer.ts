@@ -2,10 +2,10 @@
  * A consumer of one SQS queue.
  *
  *   receiver ──messages──► groups ──► disposition: body, handler ──► deletes, dead letters, returns
- *                            visibility: extends all that is held, and gives up in time
+ *                            visibility: extends all held messages, and gives up in time
  *
- * A message is held from the moment it is received until it is known to be deleted, or visible to others again. Nothing is
- * deleted before the handler has answered, and a handler answers when it knows what was committed (decisions/0023).
+ * A message is held from its receive until it is known to be deleted, or is visible to others again. It is deleted only
+ * after its handler has returned, and a handler returns when it knows what was committed (decisions/0023).
  */
 import type { Message } from '@aws-sdk/client-sqs'
 import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
@@ -17,7 +17,7 @@ import { DrainableSet } from '../runtime/drainable-set.ts'
 import { Lifecycle } from '../runtime/lifecycle.ts'
 import { Service } from '../runtime/service.ts'
 import { Acknowledger } from './acknowledger.ts'
-import { dispositionOf, type ReturnReason, saysOfDatabase } from './disposition.ts'
+import { dispositionOf, type ReturnReason, databaseReachable } from './disposition.ts'
 import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
 import { Groups } from './groups.ts'
 import { HeldMessage } from './held.ts'
@@ -27,7 +27,7 @@ import { Receiver } from './receiver.ts'
 import type { SqsClient } from './request.ts'
 import { Visibility } from './visibility.ts'
 
-/** When no handler runs any more, the last deletes and returns have this long. */
+/** After the last handler, the remaining deletes and returns have this long. */
 const LAST_WORDS_MS = 10_000
 
 export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
@@ -39,9 +39,9 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
   readonly #groups: Groups
   readonly #acknowledger: Acknowledger
   readonly #chores: Chores
-  /** Their handlers run. */
+  /** Messages whose handlers run. */
   readonly #running = new DrainableSet<HeldMessage>()
-  /** Received, and their turn in their group has not come. */
+  /** Received messages that wait for their turn in their group. */
   #waiting = 0
   protected readonly lifecycle: Lifecycle
   #refused: { readonly error: unknown } | undefined
@@ -72,7 +72,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
       visibility: this.#visibility,
       groups: this.#groups,
       events,
-      isMoreToCome: () => isMoreToCome() && this.#waiting === 0, // Others of a group wait for a delete.
+      isMoreToCome: () => isMoreToCome() && this.#waiting === 0, // Messages of a group wait for a delete.
       severalForMs: () => this.#receiver.severalForMs(),
     })
     this.#chores = new Chores(this.#settings.chores, new OwnSchedule(), this.#settings.pool, events)
@@ -88,7 +88,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
       onProblem: problem('receiving'),
       onRefused: (error) => {
         const { name, message } = describeError(error)
-        const reason = `SQS answers ${name}: ${message} (${queueUrl})`
+        const reason = `SQS returned ${name}: ${message} (${queueUrl})`
         this.#refused = { error: new InvalidOptionError('SqsConsumer.queueUrl', reason, { cause: error }) }
         void this.stop({ grace: 0 })
       },
@@ -111,7 +111,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
     })
   }
 
-  /** What has happened so far. */
+  /** Counts since the start. */
   counts(): Counts {
     return { ...this.events.counts }
   }
@@ -155,7 +155,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
       if (held.receiveCount > 1) this.events.note('redelivered', held)
     }
     await this.#visibility.hold(received)
-    // Also what could not be kept: it has its turn, in which nothing is done, and those behind it in its group must not go on.
+    // Also expired ones: each has its turn, which does nothing, so that those behind it in its group do not go on.
     for (const held of received) {
       if (isFifo && !this.#groups.enter(held)) this.#waiting++
       else void this.#process(held)
@@ -165,18 +165,18 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
 
   #expired(held: HeldMessage, why: string): void {
     this.events.note('expired', held)
-    this.events.log('warn', held, `may be delivered to somebody else: ${why}`)
+    this.events.log('warn', held, `lost its visibility, so SQS may redeliver it: ${why}`)
     if (this.#settings.isFifo) {
       if (this.#settings.onGroupFailure === 'stop') this.#groups.stop(held, held.grantedUntil - monotonicMs())
       this.#stopGroup(held)
       if (this.#groups.remove(held)) this.#waiting--
-      else queueMicrotask(() => this.#next(held)) // Those behind it may expire in the same moment, and must not begin.
+      else queueMicrotask(() => this.#next(held)) // Those behind it may expire in the same moment and must not begin.
     }
     this.#checkHandlers()
     this.#receiver.more()
   }
 
-  /** Their messages come again, but there is no room for them. */
+  /** SQS redelivers their messages, but all slots are taken by hanging handlers. */
   #checkHandlers(): void {
     const { concurrency } = this.#settings
     const isLost = this.#running.size >= concurrency && [...this.#running].every(({ isGone }) => isGone)
@@ -189,7 +189,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
 
   async #process(held: HeldMessage): Promise<void> {
     const isDeleted = await this.#handle(held).catch((error) => {
-      this.events.problem('handling', error) // A mistake of ours must not keep others of its group waiting.
+      this.events.problem('handling', error) // An internal error must not block its group.
       return false
     })
     this.#visibility.release(held)
@@ -206,9 +206,9 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
     void this.#process(next)
   }
 
-  /** Whether it is known to be deleted. */
+  /** Returns whether the message is known to be deleted. */
   async #handle(held: HeldMessage): Promise<boolean> {
-    // Its time ran out before its turn; or it came in when we had already hung up.
+    // Its visibility expired before its turn, or it was received after the stop.
     if (held.isGone) return false
     if (this.lifecycle.isStopping) return this.#acknowledger.return(held, 'stopping', 0)
     this.#running.add(held)
@@ -218,7 +218,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
     held.startedAt = undefined
     this.#acknowledger.open.add(held)
     this.#running.delete(held)
-    const there = saysOfDatabase(disposition)
+    const there = databaseReachable(disposition)
     if (there) this.events.fine(ASKING)
     this.#receiver.databaseIs(there)
     this.#receiver.more()
@@ -230,7 +230,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
     }
   }
 
-  /** None of its group may overtake it. */
+  /** No message of its group may overtake it. */
   #stopGroup(held: HeldMessage): void {
     if (this.#settings.onGroupFailure === 'stop') this.#handBack(this.#groups.takeBehind(held), 'group')
   }
@@ -240,7 +240,7 @@ export class SqsConsumer<Body = unknown> extends Service<SqsConsumerEvents> {
     for (const held of waiting) void this.#acknowledger.return(held, reason, 0)
   }
 
-  /** A queue that takes no deletes must not fill the memory. */
+  /** If SQS refuses deletes, messages must not fill the memory. */
   #tooManyEnding(): number {
     return Math.max(0, this.#acknowledger.open.size - Math.max(100, this.#settings.concurrency))
   }

@@ -2,27 +2,27 @@ import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs'
 import { safeText } from '../core/safe-text.ts'
 import type { KeptLease } from '../runtime/lease-keeper.ts'
 
-/** In logs an id is a word, whatever a body calls an id. */
+/** Ids are logged as a word only, because a body may call anything an id. */
 const ROW_ID_CHARS = 200
 
 /** A message as a handler sees it. */
 export interface SqsMessage<Body = unknown> {
-  /** The same at each delivery. A message that its sender sent twice has two. */
+  /** The same at each delivery. A message that its producer sent twice has two. */
   readonly id: string
   readonly body: Body
   readonly attributes: Readonly<Record<string, MessageAttributeValue>>
   readonly groupId: string | undefined
-  /** How often it was delivered so far, this time included; roughly, says SQS. */
+  /** Number of deliveries so far, this one included; SQS calls it approximate. */
   readonly receiveCount: number
-  /** Aborted when it could not be kept invisible in time, so that somebody else may get it, and when the consumer stops. */
+  /** Aborted when the visibility expires, because another consumer may then receive it, and when the consumer stops. */
   readonly signal: AbortSignal
   /** Aborted only when the consumer stops and its grace is over. */
   readonly stopping: AbortSignal
-  /** Set it to the row that this is about: it is in logs and events. */
+  /** Set it to the row's id: logs and events then carry it. */
   rowId: string | undefined
 }
 
-/** An AbortSignal costs some microseconds, and most handlers ask for none. */
+/** Created on demand: an AbortSignal costs microseconds, and most handlers use none. */
 class LazySignal {
   #controller: AbortController | undefined
   #reason: Error | undefined
@@ -45,7 +45,7 @@ class LazySignal {
   }
 }
 
-/** A message that was received and whose end is not known yet. */
+/** A received message that has not ended yet. */
 export class HeldMessage implements KeptLease {
   readonly id: string
   readonly receipt: string
@@ -54,18 +54,18 @@ export class HeldMessage implements KeptLease {
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly trace: string | undefined
-  /** When it was asked for. */
+  /** When the receive was sent. */
   readonly receivedAt: number
-  /** SQS hides it from others until then, at least. */
+  /** SQS hides it at least until then. */
   grantedUntil: number
   deadline = 0
   /** When its handler was called, while it runs. */
   startedAt: number | undefined
-  /** It may be visible by now, or was handed back: the receipt is not used any more. */
+  /** It may be visible by now, or was returned: the receipt is no longer used. */
   isGone = false
-  /** Its delete is on the way. */
+  /** Its delete is in flight. */
   isEnding = false
-  /** An extension that is under way. Never rejects. */
+  /** An extension in flight. Never rejects. */
   asking: Promise<unknown> | undefined
   rowId: string | undefined
   readonly #dropped = new LazySignal()
@@ -73,7 +73,7 @@ export class HeldMessage implements KeptLease {
 
   constructor(message: Message, sentAt: number, visibilityMs: number) {
     const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message
-    if (ReceiptHandle === undefined) throw new Error('SQS gave a message without a receipt')
+    if (ReceiptHandle === undefined) throw new Error('SQS returned a message without a receipt handle')
     this.id = MessageId ?? ''
     this.receipt = ReceiptHandle
     this.text = Body ?? ''
@@ -108,7 +108,7 @@ export class HeldMessage implements KeptLease {
   }
 }
 
-/** For the handler, with the body that was made of the text. */
+/** The handler's view, with the parsed body. */
 export class HandedMessage<Body> implements SqsMessage<Body> {
   readonly id: string
   readonly body: Body

@@ -1,4 +1,4 @@
-/** One SQS queue, and the five requests that are made to it. */
+/** One SQS queue, and the five requests sent to it. */
 
 import { randomUUID } from 'node:crypto'
 import {
@@ -12,7 +12,7 @@ import {
 import type { Refusal } from '../runtime/batcher.ts'
 import { inTime, isFifo, refusals, type SqsClient } from './request.ts'
 
-/** An answer that takes longer is as good as lost. */
+/** A reply that takes longer counts as lost. */
 export const ANSWER_MS = 10_000
 
 export interface DeadLetter {
@@ -28,7 +28,7 @@ export class SqsQueue {
   readonly url: string
   readonly isFifo: boolean
   readonly #client: SqsClient
-  /** Receives of a FIFO queue of which nothing was heard. Its answer may be on the way, and its groups are blocked. */
+  /** Receives of a FIFO queue without a reply. The reply may be in flight, and its groups are blocked. */
   readonly #unheard: { readonly attempt: string; readonly most: number }[] = []
 
   constructor(client: SqsClient, url: string) {
@@ -38,8 +38,8 @@ export class SqsQueue {
   }
 
   /**
-   * Waits for messages, up to `waitS` seconds. Where nothing was heard of the last receive, by us or by the SDK, it is asked
-   * for again, and SQS gives the same messages, if it has given any.
+   * Waits for messages, up to `waitS` seconds. After a receive without a reply, it repeats that receive with the same
+   * attempt id, and SQS returns the same messages, if it had returned any.
    */
   async receive(most: number, waitS: number, visibilityS: number, signal: AbortSignal): Promise<readonly Message[]> {
     const attempt = this.isFifo ? this.#attemptAt(most) : undefined
@@ -61,13 +61,13 @@ export class SqsQueue {
     }
   }
 
-  /** Asked for as many: whether SQS would give ten to somebody who has room for one is not said. */
+  /** With the same maximum: AWS does not document whether a repeat could return ten messages to a request for one. */
   #attemptAt(most: number): string {
     const index = this.#unheard.findIndex((each) => each.most === most)
     return index < 0 ? randomUUID() : this.#unheard.splice(index, 1)[0]!.attempt
   }
 
-  /** Answers which were refused. */
+  /** Returns the refused entries. */
   async changeVisibility(
     entries: readonly { readonly receipt: string; readonly seconds: number }[],
     withinMs = ANSWER_MS,
@@ -85,7 +85,7 @@ export class SqsQueue {
     return refusals(entries.length, await inTime('changing visibility', withinMs, ask, signal))
   }
 
-  /** Answers which were refused. Deleting what was deleted is no error, so it can be asked again. */
+  /** Returns the refused entries. Deleting a deleted message is no error, so it can be repeated. */
   async delete(receipts: readonly string[]): Promise<Refusal[]> {
     const command = new DeleteMessageBatchCommand({
       QueueUrl: this.url,

@@ -68,6 +68,7 @@ export class Worker extends Service<WorkerEvents> {
     super()
     this.#connection = connection
     this.#handlers = handlersByKind(handlers)
+    for (const { kind } of this.#handlers.values()) connection.kinds.see(kind)
     this.#settings = workerSettings(options, until === 'stopped')
     this.#until = until
     this.events = new Events(connection.log, this.#settings.label)

@@ -11,7 +11,9 @@ import { FIFO, message, scripted } from './scripted.ts'
 
 const MAX_RECEIVE_COUNT = 3
 
-/** Consumes a1 … an and b1, with a handler for a1 that does not succeed. Time passes when a message is to come again later. */
+/**
+ * Consumes a1 … an and b1, with a handler for a1 that does not succeed. Time passes when a message is to come again later.
+ */
 function consuming(
   t: TestContext,
   n: number,
