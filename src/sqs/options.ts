@@ -9,15 +9,16 @@ import type { Schema } from '../core/schema.ts'
 import { surviveIdleLoss } from '../db/pool-errors.ts'
 import { isPool } from '../db/transaction.ts'
 import { type Chore, checkChores } from '../runtime/chore.ts'
-import type { Handle } from './disposition.ts'
-import { ofQueue } from './events.ts'
+import type { Handle } from '../consumer/disposition.ts'
+import { ofQueue } from '../consumer/events.ts'
 import { checkQueueUrl } from './queue-url.ts'
-import { isFifo, queueName } from './request.ts'
+import type { SqsAttributes } from './message.ts'
+import { isFifo, MOST_S, queueName } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
   readonly queueUrl: string
   /** Handles a message: inTwoPhases(…), inOneUpdate(…), inOneTransaction(…), intoQueue(…), or your own function. */
-  readonly handle: Handle<NoInfer<Body>>
+  readonly handle: Handle<NoInfer<Body>, SqsAttributes>
   /** A Standard Schema for bodies, or `'text'`. Default: any JSON. */
   readonly body?: Schema<unknown, Body> | 'text' | undefined
   /** Messages held at a time. Default: 10. */
@@ -89,15 +90,19 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
   const queueUrl = checkQueueUrl(`${OF}.queueUrl`, options.queueUrl)
   const log = logOf(`${OF}.log`, options.log)
   if (options.pool !== undefined) surviveIdleLoss(options.pool, log)
+  const visibilityS = seconds(`${OF}.visibility`, options.visibility ?? '30s', 1, MOST_S)
+  const waitS = seconds(`${OF}.wait`, options.wait ?? '20s', 1, 20)
   return {
     queueUrl,
-    isFifo: isFifo(queueUrl),
-    handle: options.handle as Handle<never>,
+    isGrouped: isFifo(queueUrl),
+    handle: options.handle as Handle<never, never>,
     body: checkBody(options.body),
     concurrency: checkInteger(`${OF}.concurrency`, options.concurrency ?? 10, 1, 100_000),
-    visibilityS: seconds(`${OF}.visibility`, options.visibility ?? '30s', 1, MOST_S),
+    visibilityS,
+    visibilityMs: visibilityS * 1_000,
     timeoutMs: durationMs(`${OF}.timeout`, options.timeout ?? '1h', 1),
-    waitS: seconds(`${OF}.wait`, options.wait ?? '20s', 1, 20),
+    waitS,
+    receiveMs: waitS * 1_000,
     graceMs: durationMs(`${OF}.grace`, options.grace ?? '25s'),
     backoff,
     deadLetterQueueUrl: checkDeadLetters(queueUrl, options.deadLetterQueueUrl),
@@ -106,13 +111,10 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     chores,
     pool: options.pool,
     signals: signals as readonly NodeJS.Signals[],
-    log: ofQueue(queueName(queueUrl), log),
+    log: ofQueue(`SQS queue ${queueName(queueUrl)}`, queueName(queueUrl), log),
     logsAll: options.log !== undefined,
   }
 }
-
-/** Twelve hours, the limit of SQS. */
-export const MOST_S = 43_200
 
 /** In other libraries 30 means seconds. */
 function seconds(option: string, value: Duration, from: number, to: number): number {

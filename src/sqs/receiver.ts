@@ -3,9 +3,12 @@
  * reply there are more, and another poll is opened beside it, as long as there is room for ten.
  */
 import { setMaxListeners } from 'node:events'
-import type { Message } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { describeError } from '../core/error-description.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
+import type { Intake, IntakeParts } from '../consumer/broker.ts'
+import { HeldMessage } from '../consumer/held.ts'
 import { BatchDelay } from '../runtime/batch-delay.ts'
 import { isTransient } from './answer.ts'
 import type { SqsQueue } from './queue.ts'
@@ -18,25 +21,13 @@ const ON_THE_WAY_MS = 1_000
 /** How long a message that probes the database may keep others from being received. */
 const PROBE_MS = 10_000
 
-export interface ReceiverParts {
+export interface ReceiverParts extends IntakeParts {
   readonly queue: SqsQueue
   readonly waitS: number
   readonly visibilityS: number
-  /** How many messages could be started now. */
-  readonly room: () => number
-  /** Whether there may be more room any moment. */
-  readonly isMoreToCome: () => boolean
-  /** Whether all but one message of a receive would have to be returned. */
-  readonly oneAtATime: () => boolean
-  /** Resolves when the messages take up room. */
-  readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
-  readonly onAnswered: () => void
-  readonly onProblem: (error: unknown) => void
-  /** SQS refuses the first request: no such queue, or no permission. */
-  readonly onRefused: (error: unknown) => void
 }
 
-export class Receiver {
+export class Receiver implements Intake {
   readonly #parts: ReceiverParts
   readonly #gathering: BatchDelay
   readonly #stop = new AbortController()
@@ -131,12 +122,14 @@ export class Receiver {
       else if (messages.length === 0) this.#wanted = 1
       else if (messages.length < most / 2) this.#wanted = Math.max(this.#wanted - 1, 1)
       if (messages.length > 0 && this.#outages > 0) this.#awaitProbe()
-      if (messages.length > 0) await onReceived(messages, sentAt)
+      if (messages.length > 0) {
+        await onReceived(messages.map((message) => new HeldMessage(message, sentAt, visibilityS * 1_000)))
+      }
     } catch (error) {
       if (this.#stop.signal.aborted) return
       if (this.#resting === undefined) this.#failures++ // Concurrent failures count as one.
       if (this.#isWelcome || isTransient(error)) onProblem(error)
-      else onRefused(error)
+      else onRefused(refusalOf(error, queue.url))
     } finally {
       this.#asked -= most
     }
@@ -160,4 +153,10 @@ export class Receiver {
       this.more()
     })
   }
+}
+
+function refusalOf(error: unknown, queueUrl: string): InvalidOptionError {
+  const { name, message } = describeError(error)
+  const reason = `SQS returned ${name}: ${message} (${queueUrl})`
+  return new InvalidOptionError('SqsConsumer.queueUrl', reason, { cause: error })
 }

@@ -10,6 +10,8 @@ export type SqsClient = Pick<SQSClient, 'send'>
 
 /** Maximum entries of one request. */
 export const BATCH = 10
+/** Twelve hours: for how long SQS hides a message in all. */
+export const MOST_S = 43_200
 
 export function isFifo(queueUrl: string): boolean {
   return queueUrl.endsWith('.fifo')

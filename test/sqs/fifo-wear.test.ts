@@ -1,7 +1,7 @@
 // A message that fails each time ends in the dead letters of SQS. Those behind it in its group do not go with it.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Groups } from '../../src/sqs/groups.ts'
+import { Groups } from '../../src/consumer/groups.ts'
 import { SqsConsumer, type SqsConsumerOptions, type SqsMessage } from '../../src/sqs/index.ts'
 import { movableClock } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'

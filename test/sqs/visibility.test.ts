@@ -1,10 +1,10 @@
 // While a handler runs nobody else sees its message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HeldMessage } from '../../src/sqs/held.ts'
+import { HeldMessage } from '../../src/consumer/held.ts'
 import type { SqsClient, SqsConsumer } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
-import { Visibility } from '../../src/sqs/visibility.ts'
+import { Visibility } from '../../src/consumer/visibility.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'

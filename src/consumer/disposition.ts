@@ -5,7 +5,7 @@ import { parseInput, type Schema } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import { isPostgresError } from '../db/outage.ts'
 import { DatabaseAway } from './database-away.ts'
-import { HandedMessage, type HeldMessage, type SqsMessage } from './held.ts'
+import { HandedMessage, type HeldMessage, type Message } from './held.ts'
 
 /** Why a message can never be handled. A handler may use any other text. */
 export type DeadReason =
@@ -51,9 +51,11 @@ export type Answer =
 /** A value without an outcome means done. */
 type Answered = Answer | (object & { readonly outcome?: never }) | string | number | bigint | boolean | null | undefined
 
-/** Handles a message. If it throws, SQS redelivers the message. */
+/** Handles a message. If it throws, the broker redelivers the message. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing
-export type Handle<Body = unknown> = (message: SqsMessage<Body>) => Answered | void | Promise<Answered | void>
+export type Handle<Body = unknown, Attributes = Readonly<Record<string, unknown>>> = (
+  message: Message<Body, Attributes>,
+) => Answered | void | Promise<Answered | void>
 
 export type Disposition =
   | { readonly end: 'delete'; readonly as: 'handled' }
@@ -71,13 +73,14 @@ export type Disposition =
     }
 
 export interface Reading {
-  readonly isFifo: boolean
+  /** Messages of a group are handled one after another. */
+  readonly isGrouped: boolean
   readonly body: Schema | 'text' | 'json'
   readonly maxBodyBytes: number
 }
 
 /** Never rejects. */
-export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Disposition> {
+export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never, never>): Promise<Disposition> {
   let body: unknown
   try {
     const read = await readBody(held.text, reading)
@@ -87,7 +90,7 @@ export async function dispositionOf(held: HeldMessage, reading: Reading, handle:
     return thrown(held, error) // A schema that queries something may succeed later.
   }
   try {
-    return judge(held, (await handle(new HandedMessage(held, body as never))) as Answer | undefined, reading.isFifo)
+    return judge(held, (await handle(new HandedMessage(held, body as never))) as Answer | undefined, reading.isGrouped)
   } catch (error) {
     try {
       return thrown(held, error)
@@ -115,7 +118,7 @@ async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<
   }
 }
 
-function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): Disposition {
+function judge(held: HeldMessage, answer: Answer | undefined, isGrouped: boolean): Disposition {
   switch (answer?.outcome) {
     case undefined:
       // It returned after the abort, complete or not: unknown. A duplicate delivery is the lesser harm.
@@ -133,7 +136,7 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
     case 'concurrent_modification':
       return { end: 'delete', as: 'concurrent_modification', error: answer.error }
     case 'busy': // If it were deleted, the next message of its group would start.
-      return isFifo ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled', paid: false }
+      return isGrouped ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled', paid: false }
     case 'failed':
       return { end: 'delete', as: 'failed', error: answer.error, givenUp: answer.givenUp === true }
     case 'not_found':

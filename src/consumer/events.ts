@@ -12,13 +12,13 @@ export interface MessageInfo {
 }
 
 interface Ended {
-  /** Whether the message is known to be deleted. If not, SQS redelivers it, and it is then already handled. */
+  /** Whether the message is known to be deleted. If not, the broker redelivers it, and it is then already handled. */
   readonly deleted: boolean
   /** How long its handler ran. */
   readonly durationMs: number
 }
 
-export interface SqsConsumerEvents extends CommonEvents {
+export interface ConsumerEvents extends CommonEvents {
   received: [message: MessageInfo]
   /** Handled by this delivery. */
   handled: [message: MessageInfo & Ended]
@@ -30,7 +30,7 @@ export interface SqsConsumerEvents extends CommonEvents {
   failed: [message: MessageInfo & Ended & { readonly error: unknown }]
   /** It can never be handled, and was sent to the dead-letter queue. */
   dead_letter: [message: MessageInfo & Ended & { readonly reason: DeadReason; readonly error?: unknown }]
-  /** SQS redelivers it after this delay; if the request did not reach SQS, when its visibility expires. */
+  /** The broker redelivers it after this delay; if the request did not reach it, when its visibility expires. */
   returned: [
     message: MessageInfo & {
       readonly reason: ReturnReason | DeadReason
@@ -51,13 +51,13 @@ export interface SqsConsumerEvents extends CommonEvents {
 }
 
 /** How often each event happened; paid_duplicates are the already_handled ones whose work was done twice. */
-export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopped'> | 'paid_duplicates', number>
+export type Counts = Record<Exclude<keyof ConsumerEvents, 'stopping' | 'stopped'> | 'paid_duplicates', number>
 
 /** The name of database problems. */
 export const ASKING = 'asking the database'
 
 /** Emits, logs and counts. */
-export class Events extends EventHub<SqsConsumerEvents> {
+export class Events extends EventHub<ConsumerEvents> {
   readonly counts: Counts = {
     received: 0,
     handled: 0,
@@ -81,7 +81,7 @@ export class Events extends EventHub<SqsConsumerEvents> {
     this.#hearsAll = hearsAll
   }
 
-  override emit<Name extends keyof SqsConsumerEvents>(name: Name, ...event: SqsConsumerEvents[Name]): void {
+  override emit<Name extends keyof ConsumerEvents>(name: Name, ...event: ConsumerEvents[Name]): void {
     if (name in this.counts) this.counts[name as keyof Counts]++
     super.emit(name, ...event)
   }
@@ -115,11 +115,11 @@ export class Events extends EventHub<SqsConsumerEvents> {
 }
 
 /** Two consumers in one process share a log. A line about a message has its id; all others get the queue's name. */
-export function ofQueue(queue: string, log: Log): Log {
+export function ofQueue(title: string, queue: string, log: Log): Log {
   return (entry) =>
     log({
       ...entry,
-      message: entry.messageId === undefined ? `SQS queue ${queue}: ${entry.message}` : entry.message,
+      message: entry.messageId === undefined ? `${title}: ${entry.message}` : entry.message,
       queue,
     })
 }

@@ -16,9 +16,7 @@ import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Refusal } from '../runtime/batcher.ts'
 import { LeaseKeeper } from '../runtime/lease-keeper.ts'
 import type { HeldMessage } from './held.ts'
-import { MOST_S } from './options.ts'
-import { ANSWER_MS, type SqsQueue } from './queue.ts'
-import { BATCH } from './request.ts'
+import type { Broker } from './broker.ts'
 
 const SIDE_BY_SIDE = 16
 const CONFIRMATIONS = 2
@@ -32,7 +30,7 @@ export interface VisibilityEvents {
 }
 
 export class Visibility {
-  readonly #queue: SqsQueue
+  readonly #broker: Broker
   readonly #timeoutMs: number
   readonly #handlerMs: number
   readonly #events: VisibilityEvents
@@ -42,15 +40,15 @@ export class Visibility {
   readonly #stopping = new AbortController()
 
   /** `handlerMs`: a handler that takes longer counts as hung. */
-  constructor(queue: SqsQueue, timeoutMs: number, handlerMs: number, events: VisibilityEvents) {
-    this.#queue = queue
+  constructor(broker: Broker, timeoutMs: number, handlerMs: number, events: VisibilityEvents) {
+    this.#broker = broker
     this.#timeoutMs = timeoutMs
     this.#handlerMs = handlerMs
     this.#events = events
     this.#keeper = new LeaseKeeper(timeoutMs, {
       renew: (due) => this.#extendAll([...due]),
       expired: (held) => this.#expire(held, 'it could not be extended in time'),
-      grantMs: (held, now) => secondsFor(held, now, timeoutMs) * 1_000,
+      grantMs: (held, now) => broker.secondsFor(held, now, timeoutMs) * 1_000,
       problem: (error) => this.#problem(error),
     })
     setMaxListeners(0, this.#stopping.signal) // One per request; Node would warn at eleven.
@@ -96,7 +94,7 @@ export class Visibility {
   async #extendAll(due: HeldMessage[]): Promise<void> {
     const problems: unknown[] = []
     const takeTurns = async () => {
-      while (due.length > 0) await this.#extend(due.splice(0, BATCH)).catch((error) => problems.push(error))
+      while (due.length > 0) await this.#extend(due.splice(0, this.#broker.batch)).catch((error) => problems.push(error))
     }
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, takeTurns))
     if (problems.length > 0) throw problems[0]
@@ -123,10 +121,10 @@ export class Visibility {
     const sentAt = monotonicMs()
     const entries = batch.map((held) => ({
       receipt: held.receipt,
-      seconds: secondsFor(held, sentAt, this.#timeoutMs),
+      seconds: this.#broker.secondsFor(held, sentAt, this.#timeoutMs),
     }))
-    const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), ANSWER_MS)
-    const asking = this.#queue.changeVisibility(entries, withinMs, this.#stopping.signal)
+    const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), this.#broker.answerMs)
+    const asking = this.#broker.hide(entries, withinMs, this.#stopping.signal)
     const answered = asking.catch(() => {})
     for (const held of batch) held.asking = answered
     const refusals = await asking
@@ -147,10 +145,10 @@ export class Visibility {
       const refusal = refused.get(index)
       if (refusal === undefined) this.#events.extended(held)
       // It is no longer in flight, or its delete was just carried out.
-      else if (refusal.forGood && !held.isEnding) this.#expire(held, `SQS refused to extend it: ${refusal.code}`)
+      else if (refusal.forGood && !held.isEnding) this.#expire(held, `${this.#broker.name} refused to extend it: ${refusal.code}`)
     })
     const again = refusals.find(({ forGood }) => !forGood)
-    if (again !== undefined) throw new Error(`SQS did not extend a message: ${again.code}`)
+    if (again !== undefined) throw new Error(`${this.#broker.name} did not extend a message: ${again.code}`)
   }
 
   #giveUpHung(): void {
@@ -167,7 +165,7 @@ export class Visibility {
 
   #expire(held: HeldMessage, why: string): void {
     this.release(held)
-    held.expire(new Error(`The visibility of message ${held.id} expired: ${why}. Drop the work; SQS will redeliver it.`))
+    held.expire(new Error(`The visibility of message ${held.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`))
     this.#events.expired(held, why)
   }
 
@@ -175,10 +173,4 @@ export class Visibility {
   #problem(error: unknown): void {
     if (!this.#stopping.signal.aborted) this.#events.problem(error)
   }
-}
-
-/** How long a message can be hidden from now on: as long as wanted, and at most twelve hours in all. */
-export function secondsFor({ receivedAt }: HeldMessage, now: number, wantedMs: number): number {
-  const left = MOST_S - Math.ceil((now - receivedAt) / 1_000) - 1
-  return Math.max(0, Math.min(Math.ceil(wantedMs / 1_000), left))
 }

@@ -1,4 +1,3 @@
-import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs'
 import { safeText } from '../core/safe-text.ts'
 import type { KeptLease } from '../runtime/lease-keeper.ts'
 
@@ -6,13 +5,13 @@ import type { KeptLease } from '../runtime/lease-keeper.ts'
 const ROW_ID_CHARS = 200
 
 /** A message as a handler sees it. */
-export interface SqsMessage<Body = unknown> {
+export interface Message<Body = unknown, Attributes = Readonly<Record<string, unknown>>> {
   /** The same at each delivery. A message that its producer sent twice has two. */
   readonly id: string
   readonly body: Body
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly attributes: Attributes
   readonly groupId: string | undefined
-  /** Number of deliveries so far, this one included; SQS calls it approximate. */
+  /** Number of deliveries so far, this one included; some brokers count roughly. */
   readonly receiveCount: number
   /** Aborted when the visibility expires, because another consumer may then receive it, and when the consumer stops. */
   readonly signal: AbortSignal
@@ -50,13 +49,13 @@ export class HeldMessage implements KeptLease {
   readonly id: string
   readonly receipt: string
   readonly text: string
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly attributes: Readonly<Record<string, unknown>>
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly trace: string | undefined
   /** When the receive was sent. */
   readonly receivedAt: number
-  /** SQS hides it at least until then. */
+  /** The broker hides it at least until then. */
   grantedUntil: number
   deadline = 0
   /** When its handler was called, while it runs. */
@@ -71,16 +70,15 @@ export class HeldMessage implements KeptLease {
   readonly #dropped = new LazySignal()
   readonly #stopping = new LazySignal()
 
-  constructor(message: Message, sentAt: number, visibilityMs: number) {
-    const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message
-    if (ReceiptHandle === undefined) throw new Error('SQS returned a message without a receipt handle')
-    this.id = MessageId ?? ''
-    this.receipt = ReceiptHandle
-    this.text = Body ?? ''
-    this.attributes = MessageAttributes ?? {}
-    this.groupId = Attributes?.MessageGroupId
-    this.receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1) || 1
-    this.trace = Attributes?.AWSTraceHeader
+  /** `sentAt`: when it was asked for. */
+  constructor(delivery: Delivery, sentAt: number, visibilityMs: number) {
+    this.id = delivery.id
+    this.receipt = delivery.receipt
+    this.text = delivery.text
+    this.attributes = delivery.attributes
+    this.groupId = delivery.groupId
+    this.receiveCount = delivery.receiveCount
+    this.trace = delivery.trace
     this.receivedAt = sentAt
     this.grantedUntil = sentAt + visibilityMs
   }
@@ -109,10 +107,10 @@ export class HeldMessage implements KeptLease {
 }
 
 /** The handler's view, with the parsed body. */
-export class HandedMessage<Body> implements SqsMessage<Body> {
+export class HandedMessage<Body> implements Message<Body> {
   readonly id: string
   readonly body: Body
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly attributes: Readonly<Record<string, unknown>>
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly #held: HeldMessage

@@ -15,10 +15,10 @@ import type { WorkClaim, Worked } from '../tables/work.ts'
 import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './disposition.ts'
 import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './handler-options.ts'
-import type { SqsMessage } from './held.ts'
+import type { Message } from './held.ts'
 import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
 
-export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>
+export type AnsweringHandle<Body> = (message: Message<Body>) => Promise<Answer>
 
 /** The part of Leasehold that is used here. */
 interface Enqueues {
@@ -38,9 +38,9 @@ interface HandlesOnce {
 }
 
 export interface TwoPhases<Body, Column extends string> {
-  readonly id: (message: SqsMessage<Body>) => RowId
+  readonly id: (message: Message<Body>) => RowId
   /** Returns the columns to set. */
-  readonly effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
+  readonly effect: (message: Message<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
 }
 
 /**
@@ -79,11 +79,11 @@ export function inTwoPhases<Body, Column extends string>(
 }
 
 export interface OneUpdate<Body, From extends string, To extends string, Column extends string> {
-  readonly id: (message: SqsMessage<Body>) => RowId
+  readonly id: (message: Message<Body>) => RowId
   readonly from: From
   readonly to: To
   /** Returns the columns to set. Runs twice when two deliveries overlap: only one of them changes the row. */
-  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | null | undefined>
+  readonly work: (message: Message<Body>) => Promise<Values<Column> | null | undefined>
 }
 
 /**
@@ -138,8 +138,8 @@ function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked):
 }
 
 export interface MessageKey<Body> {
-  /** Identifies duplicates. Default: the id from SQS, which is new when a producer sends again. */
-  readonly key?: (message: SqsMessage<Body>) => string
+  /** Identifies duplicates. Default: the broker's id, which is new when a producer sends again. */
+  readonly key?: (message: Message<Body>) => string
 }
 
 /**
@@ -149,7 +149,7 @@ export interface MessageKey<Body> {
 export function inOneTransaction<Body>(
   leasehold: HandlesOnce,
   source: MessageSource,
-  work: (tx: ClientBase, message: SqsMessage<Body>) => Promise<unknown> | unknown,
+  work: (tx: ClientBase, message: Message<Body>) => Promise<unknown> | unknown,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
   checkLeasehold('inOneTransaction', leasehold, 'oncePerMessage')
@@ -189,9 +189,9 @@ export function intoQueue<Body>(
 export interface IntoQueues<Body> extends MessageKey<Body> {
   readonly kinds: readonly Kind[]
   /** The kind of a message: a field of the body, or a function that returns the name. */
-  readonly kindOf: string | ((message: SqsMessage<Body>) => unknown)
+  readonly kindOf: string | ((message: Message<Body>) => unknown)
   /** The job's input. Default: the body. */
-  readonly input?: (message: SqsMessage<Body>) => unknown
+  readonly input?: (message: Message<Body>) => unknown
 }
 
 /** The same for several kinds. A message of another kind becomes a dead letter: `unknown_kind`. */
@@ -231,8 +231,8 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
   })
 }
 
-function nameOf<Body>(message: SqsMessage<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
+function nameOf<Body>(message: Message<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
   if (typeof kindOf === 'function') return kindOf(message)
-  const { body } = message as SqsMessage<unknown>
+  const { body } = message as Message<unknown>
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[kindOf] : undefined
 }

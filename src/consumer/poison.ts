@@ -1,10 +1,10 @@
-/** Messages with an impossible id or key: no row, no job can have it. SQS would redeliver them for ever. */
+/** Messages with an impossible id or key: no row, no job can have it. The broker would redeliver them for ever. */
 import { checkText } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkRowId, type RowId } from '../tables/row-id.ts'
 import { ask } from './database-away.ts'
 import type { Answer } from './disposition.ts'
-import type { SqsMessage } from './held.ts'
+import type { Message } from './held.ts'
 
 /** The longest key that is stored for messages and for jobs. */
 const KEY_BYTES = 1_000
@@ -15,8 +15,8 @@ class Poison extends Error {
 
 /** Wraps the handler: its poison becomes a dead letter. */
 export function buryingPoison<Body>(
-  handle: (message: SqsMessage<Body>) => Promise<Answer>,
-): (message: SqsMessage<Body>) => Promise<Answer> {
+  handle: (message: Message<Body>) => Promise<Answer>,
+): (message: Message<Body>) => Promise<Answer> {
   return async (message) => {
     try {
       return await handle(message)
@@ -28,7 +28,7 @@ export function buryingPoison<Body>(
 }
 
 /** Errors thrown by `id` itself are not poison. */
-export function rowIdOf<Body>(message: SqsMessage<Body>, id: (message: SqsMessage<Body>) => RowId): RowId {
+export function rowIdOf<Body>(message: Message<Body>, id: (message: Message<Body>) => RowId): RowId {
   const rowId = id(message)
   if ((rowId as unknown) instanceof Promise) {
     throw new InvalidOptionError('id', 'it must return an id, not a promise of one')
@@ -40,8 +40,8 @@ export function rowIdOf<Body>(message: SqsMessage<Body>, id: (message: SqsMessag
 
 /** A value of another type is a mistake in `key`, not in the message. */
 export function keyOf<Body>(
-  message: SqsMessage<Body>,
-  key: ((message: SqsMessage<Body>) => string) | undefined,
+  message: Message<Body>,
+  key: ((message: Message<Body>) => string) | undefined,
 ): string {
   if (key === undefined) return message.id
   const value: unknown = key(message)

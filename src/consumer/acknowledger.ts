@@ -1,22 +1,19 @@
-/** Ends messages: deletes, dead-letters or returns them. Each event is emitted after SQS has replied. */
+/** Ends messages: deletes, dead-letters or returns them. Each event is emitted after the broker has replied. */
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { Batcher } from '../runtime/batcher.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
-import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
-import { sendDeadLetter } from './dead-letters.ts'
 import type { DeadReason, Disposition, ReturnReason } from './disposition.ts'
 import { ASKING, type Events, infoOf } from './events.ts'
 import type { Groups } from './groups.ts'
 import type { HeldMessage } from './held.ts'
-import type { Settings } from './options.ts'
-import type { SqsQueue } from './queue.ts'
-import { BATCH, queueName } from './request.ts'
-import { secondsFor, type Visibility } from './visibility.ts'
+import type { ConsumerSettings } from './settings.ts'
+import type { Broker } from './broker.ts'
+import type { Visibility } from './visibility.ts'
 
 export interface AcknowledgerParts {
-  readonly settings: Settings
-  readonly queue: SqsQueue
+  readonly settings: ConsumerSettings
+  readonly broker: Broker
   readonly visibility: Visibility
   readonly groups: Groups
   readonly events: Events
@@ -29,7 +26,7 @@ export interface AcknowledgerParts {
 interface Return {
   readonly held: HeldMessage
   readonly seconds: number
-  /** When it was first sent without a reply: SQS may have counted from then. */
+  /** When it was first sent without a reply: the broker may have counted from then. */
   lostAt?: number
 }
 
@@ -37,16 +34,17 @@ export class Acknowledger {
   readonly #parts: AcknowledgerParts
   readonly #deletes: Batcher<HeldMessage>
   readonly #returns: Batcher<Return>
-  /** Ended here, and SQS has not confirmed yet. */
+  /** Ended here, and the broker has not confirmed yet. */
   readonly open = new DrainableSet<HeldMessage>()
 
   constructor(parts: AcknowledgerParts) {
     this.#parts = parts
-    const { queue, visibility, events, isMoreToCome } = parts
-    const common = { most: BATCH, isAboutOneEntry: maybeAboutOneEntry, isMoreToCome }
+    const { broker, visibility, events, isMoreToCome } = parts
+    const isAboutOneEntry = (error: unknown) => broker.isAboutOneEntry(error)
+    const common = { most: broker.batch, isAboutOneEntry, isMoreToCome }
     this.#deletes = new Batcher({
       ...common,
-      send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
+      send: (batch) => broker.acknowledge(batch.map(({ receipt }) => receipt)),
       isWanted: (held) => !held.isGone && visibility.isInTime(held),
       onAnswered: () => events.fine('deleting'),
       onProblem: (error) => events.problem('deleting', error),
@@ -56,9 +54,9 @@ export class Acknowledger {
       send: async (batch) => {
         const sentAt = monotonicMs()
         try {
-          return await queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds })))
+          return await broker.hide(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds })))
         } catch (error) {
-          if (mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
+          if (broker.mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
           throw error
         }
       },
@@ -70,7 +68,7 @@ export class Acknowledger {
     })
   }
 
-  /** Requests that SQS refuses from now on are not retried. */
+  /** Requests that the broker refuses from now on are not retried. */
   giveUp(): void {
     this.#deletes.giveUp()
     this.#returns.giveUp()
@@ -111,8 +109,8 @@ export class Acknowledger {
     held.isEnding = true
     const deleted = await this.#deletes.add(held)
     if (!deleted) {
-      const because = held.isGone ? 'its visibility expired' : 'SQS refused'
-      this.#parts.events.log('warn', held, `was not deleted (${because}); SQS will redeliver it`)
+      const because = held.isGone ? 'its visibility expired' : `${this.#parts.broker.name} refused`
+      this.#parts.events.log('warn', held, `was not deleted (${because}); it will be redelivered`)
     }
     return deleted
   }
@@ -133,11 +131,11 @@ export class Acknowledger {
     held.isGone = true // From here on only this request uses its receipt.
     this.open.add(held)
     await held.asking // An extension that arrives later would override the return.
-    const { settings, groups, severalForMs } = this.#parts
-    const isHead = settings.isFifo && reason !== 'group' && reason !== 'stopping'
+    const { settings, broker, groups, severalForMs } = this.#parts
+    const isHead = settings.isGrouped && reason !== 'group' && reason !== 'stopping'
     const isWearing =
       isHead && settings.onGroupFailure === 'stop' && (held.receiveCount > 1 || groups.isAnyBehind(held))
-    const seconds = secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
+    const seconds = broker.secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
     if (isWearing) groups.stop(held, seconds * 1_000)
     const told = await this.#returns.add({ held, seconds })
     this.open.delete(held)
@@ -151,27 +149,28 @@ export class Acknowledger {
   }
 
   async #bury(held: HeldMessage, reason: DeadReason, durationMs: number, error: unknown): Promise<boolean> {
-    const { deadLetterQueueUrl: url, backoff, isFifo, onGroupFailure } = this.#parts.settings
+    const { broker, settings } = this.#parts
+    const { backoff, isGrouped, onGroupFailure } = settings
     const report = (then: string) =>
       this.#parts.events.log('error', held, `can never be handled: ${reason}; ${then}`, error)
     if (held.isGone) {
-      report('its visibility expired, so SQS will redeliver it')
+      report('its visibility expired, so it will be redelivered')
       return false
     }
-    if (url === undefined) {
-      const meanwhile = isFifo && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
-      report(`no deadLetterQueueUrl is set, so SQS will redeliver it${meanwhile}`)
+    if (broker.deadLetters === undefined) {
+      const meanwhile = isGrouped && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
+      report(`no deadLetterQueueUrl is set, so it will be redelivered${meanwhile}`)
       return this.return(held, reason, backoff.maxMs, error)
     }
     try {
-      await sendDeadLetter(this.#parts.queue, url, held, reason)
+      await broker.bury(held, reason)
     } catch (problem) {
       this.#parts.events.problem('sending a dead letter', problem)
-      report('it could not be sent to the dead-letter queue, so SQS will redeliver it')
+      report('it could not be sent to the dead-letter queue, so it will be redelivered')
       return this.return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
     }
     this.#parts.events.fine('sending a dead letter')
-    report(`sent to ${queueName(url)}`)
+    report(`sent to ${broker.deadLetters}`)
     const deleted = await this.#delete(held)
     const because = error === undefined ? {} : { error }
     this.#parts.events.emit('dead_letter', { ...infoOf(held), deleted, durationMs, reason, ...because })
