@@ -13,8 +13,11 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'unfenced-complete': {
     what: 'a completion does not look at the claim',
     breaks: /told as completed is recorded/,
-    faults: ['SIGSTOP worker', 'freeze'],
-    stepsPerSecond: 150,
+    faults: ['SIGSTOP worker'],
+    faultMs: [2_600, 3_600],
+    // So long that it ends while its worker stands still, and runs elsewhere when that worker goes on.
+    handlerMs: 1_200,
+    stepsPerSecond: 30,
     rewrite: [
       {
         statement: /^-- job\.(complete|turn)\n/,
