@@ -12,21 +12,21 @@ export interface EnqueueOptions {
   /** Your open transaction: the job exists exactly when it commits. Default: a transaction of its own. */
   readonly tx?: Tx
   /**
-   * One job per queue and key, until the kind's keepKey after it has finished. A second enqueue returns `existing`. If its input
-   * differs it throws IdempotencyConflictError, and nothing of the call was enqueued.
+   * One job per queue and key, until the kind's keepKey after it has finished. A second enqueue returns `existing`. If its
+   * input differs it throws IdempotencyConflictError, and nothing of the call was enqueued.
    */
   readonly idempotencyKey?: string
-  /** return: the outcome `conflict` instead of the error. Of enqueueMany, the other jobs are enqueued then. Default: throw. */
+  /** return: the outcome `conflict` instead of the error; enqueueMany then enqueues the other jobs. Default: throw. */
   readonly onConflict?: 'throw' | 'return'
-  /** What belongs together, such as `order:9182`. */
+  /** Groups related jobs, such as `order:9182`. */
   readonly partitionKey?: string
   /** 0 first, 9 last. Default: the kind's. */
   readonly priority?: number
-  /** Not before this long from now, by the database's clock. */
+  /** Earliest start, from now, by the database's clock. */
   readonly delay?: Duration
-  /** Not before this moment. */
+  /** Earliest start. Mutually exclusive with `delay`. */
   readonly at?: Date
-  /** Not started by then: a dead letter. A retry, a snoozed or a redriven job does not expire. */
+  /** A job not started by then becomes a dead letter. A retried, snoozed or redriven job does not expire. */
   readonly expiresAt?: Date
   readonly metadata?: Readonly<Record<string, unknown>>
 }
@@ -41,14 +41,20 @@ export function checkEnqueueOptions(options: EnqueueOptions): void {
   checkOnConflict(options.onConflict)
 }
 
+const WRAPPED = 'write enqueueMany(kind, inputs.map((input) => ({ input })))'
+
 export type CallOptions = Pick<EnqueueOptions, 'tx' | 'onConflict'>
 
 export function checkManyOptions(jobs: readonly ManyOptions<unknown>[], options: CallOptions): void {
   checkOptions('enqueueMany', options, ['tx', 'onConflict'])
   checkOnConflict(options.onConflict)
+  if (!Array.isArray(jobs)) throw new InvalidOptionError('enqueueMany', `it must be a list; ${WRAPPED}`)
   jobs.forEach((job, index) => {
-    // Most jobs have an input and no options: then there is nothing to check, and no name to build.
-    if (!hasInputOnly(job)) checkOptions(`enqueueMany[${index}]`, job, ['input', ...JOB_OPTIONS])
+    // Most jobs have an input and no options, so nothing is checked and no name is built.
+    if (hasInputOnly(job)) return
+    const of = `enqueueMany[${index}]`
+    if (!hasInput(job)) throw new InvalidOptionError(of, `it has no input; ${WRAPPED}`)
+    checkOptions(of, job, ['input', ...JOB_OPTIONS])
   })
 }
 
@@ -80,5 +86,9 @@ function checkOnConflict(value: unknown): void {
 }
 
 function hasInputOnly(job: object): boolean {
-  return job !== null && typeof job === 'object' && Object.keys(job).length === 1 && Object.hasOwn(job, 'input')
+  return hasInput(job) && Object.keys(job).length === 1
+}
+
+function hasInput(job: unknown): job is object {
+  return typeof job === 'object' && job !== null && Object.hasOwn(job, 'input')
 }

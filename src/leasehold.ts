@@ -76,8 +76,9 @@ export class Leasehold {
    * for pending jobs in a queue that their kind has left.
    */
   async configure(declarations: readonly Declaration[]): Promise<void> {
-    const { lane, retention, log } = this.#connection
+    const { lane, retention, log, kinds } = this.#connection
     await storeConfiguration(lane, declarations, retention)
+    for (const kind of kindsOf(declarations)) kinds.see(kind)
     await warnOfStranded(lane, kindsOf(declarations), log)
   }
 
@@ -137,7 +138,7 @@ export class Leasehold {
   }
 
   /**
-   * Resolves when the job is completed, cancelled or a dead letter, and tells which. Throws TimedOutError after `timeout`
+   * Resolves when the job is completed, cancelled or a dead letter. Throws TimedOutError after `timeout`
    * (default: 30s), JobNotFoundError when there is none.
    */
   waitFor<Result = unknown>(jobId: JobId<Result> | string, options?: WaitForOptions): Promise<Finished<Result>> {
@@ -170,7 +171,7 @@ export class Leasehold {
     return resume(this.#connection.lane, target, options)
   }
 
-  /** Dead letters become jobs again, with fresh attempts. Answers with those that did. */
+  /** Dead letters become jobs again, with fresh attempts. Returns those that did. */
   async redrive(which: string | readonly string[] | RedriveFilter, options: ByOption = {}): Promise<JobId[]> {
     checkOptions('redrive', options, ['by'])
     const { lane } = this.#connection
@@ -197,7 +198,7 @@ export class Leasehold {
   }
 
   /**
-   * Says whether an effect happened that was begun and whose end is not on record; then redrive the job. Answers
+   * Records whether an effect happened that was begun and whose end is not on record; then redrive the job. Returns
    * `processing`, and changes nothing, while a worker has the job.
    */
   settleEffect(jobId: string, name: string, finding: EffectFinding & ByOption): Promise<EffectSettled> {
@@ -220,7 +221,7 @@ export class Leasehold {
 
   /**
    * Handles a message in a transaction, once. Begun again when Postgres gives it up, so do nothing in it that a rollback
-   * cannot undo. When the reply to the commit is lost this throws; called again, it tells.
+   * cannot undo. When the reply to the commit is lost this throws; a second call returns what became of it.
    */
   oncePerMessage<T>(
     source: MessageSource,
@@ -236,14 +237,14 @@ export class Leasehold {
     return new Worker(this.#connection, handlers, options)
   }
 
-  /** For scripts and tests: works until nothing is left to claim, and tells what became of it. */
+  /** For scripts and tests: works until nothing is left to claim, and returns what became of it. */
   async drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
     const worker = new Worker(this.#connection, handlers, options, 'empty')
     await worker.run()
     return { ...worker.tally }
   }
 
-  /** For serverless: claims one batch, at most `concurrency` jobs, and tells what became of it. */
+  /** For serverless: claims one batch, at most `concurrency` jobs, and returns what became of it. */
   async runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
     const worker = new Worker(this.#connection, handlers, options, 'once')
     await worker.run()
@@ -259,6 +260,7 @@ export class Leasehold {
     if (list.length === 0 || list.some((kind) => typeof kind?.name !== 'string')) {
       throw new InvalidOptionError('kinds', "declare them with kind('name', { … })")
     }
+    for (const kind of list) this.#connection.kinds.see(kind as Kind)
     this.#byHand ??= new ManualWorker(this.#connection)
     return this.#byHand.claim(list, options) as Promise<ManualJob<Output>[]>
   }
@@ -280,6 +282,7 @@ export class Leasehold {
     { tx, onConflict = 'throw' }: { tx?: Tx | undefined; onConflict?: EnqueueOptions['onConflict'] | undefined },
   ): Promise<(Enqueued<Result> | Conflicting)[]> {
     if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
+    this.#connection.kinds.see(kind as Kind)
     const { schema } = kind
     const newJobs: NewJob[] = []
     for (const job of jobs) {

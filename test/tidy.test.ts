@@ -35,7 +35,7 @@ test('imports point down: cli → inspect → features → worker → tables →
     'worker',
     'inbox',
     'outbox',
-    'transports',
+    'consumer',
     'sqs',
     'workflow',
     'inspect',

@@ -31,19 +31,25 @@ export interface PlanOptions {
   /** Only these faults. */
   readonly faults?: readonly string[]
   readonly stepsPerSecond?: number
+  /** How long a fault lasts that lasts. */
+  readonly faultMs?: readonly [number, number]
+  /** Handlers take so long at least. */
+  readonly handlerMs?: number
 }
 
 const STEPS_PER_SECOND = 45
 const FAULT_EVERY_MS = 1_700
 
 export function planOf(seed: number, durationMs: number, options: PlanOptions = {}): Plan {
-  const { faults, stepsPerSecond = STEPS_PER_SECOND } = options
+  const { faults, stepsPerSecond = STEPS_PER_SECOND, handlerMs = 0 } = options
   const random = randomFrom(`${seed} faults`)
-  const deck = deckOf(random, faults)
+  const deck = deckOf(random, faults, options.faultMs)
   return {
     seed,
     durationMs,
-    steps: stepsOf(seed, durationMs, Math.ceil((durationMs / 1_000) * stepsPerSecond)),
+    steps: stepsOf(seed, durationMs, Math.ceil((durationMs / 1_000) * stepsPerSecond)).map((step) =>
+      withHandlerMs(step, handlerMs),
+    ),
     faults: dealt(deck, random, { durationMs, everyMs: FAULT_EVERY_MS }),
   }
 }
@@ -65,6 +71,11 @@ function stepsOf(seed: number, durationMs: number, count: number): Step[] {
     })
   }
   return steps
+}
+
+function withHandlerMs(step: Step, least: number): Step {
+  const { ms } = step.script
+  return typeof ms === 'number' && ms < least ? { ...step, script: { ...step.script, ms: least } } : step
 }
 
 function chosen(luck: number): Workload {

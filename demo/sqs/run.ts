@@ -41,7 +41,7 @@ async function demo({ unguarded: isUnguarded }: { unguarded: boolean }, end: Abo
     server = await unlessAborted(starting, signal)
     database = await unlessAborted(opening, signal)
     await unlessAborted(hired, signal)
-    const stage = { database, queue, llm, crew, screen, isUnguarded, signal }
+    const stage = { sqs, database, queue, llm, crew, screen, isUnguarded, signal }
     const told = await unlessAborted(tellStory(stage), signal)
     const right = showVerdict(screen, await findings(stage, told), llm, isUnguarded)
     screen.print(whatElse(screen, isUnguarded))

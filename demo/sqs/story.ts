@@ -5,13 +5,16 @@ import { LLM_MS, type Llm } from '../llm.ts'
 import { until } from '../program.ts'
 import { and, type Screen } from '../screen.ts'
 import { STUCK_AFTER, type SummaryDatabase } from '../summary.ts'
+import type { SqsServer } from '../../tools/sqs.ts'
 import type { ConsumerProcess, Crew } from './crew.ts'
+import { type Incidents, incidents } from './incidents.ts'
 import type { Settled } from './messages.ts'
 import type { Queue } from './queue.ts'
 import { BEAT_MS, CONCURRENCY, CONSUMERS, POISON, RESEND_AFTER, ROWS, VISIBILITY } from './scale.ts'
 import { OVERWRITTEN, takenBack } from './verdict.ts'
 
 export interface Stage {
+  readonly sqs: SqsServer
   readonly database: SummaryDatabase
   readonly queue: Queue
   readonly llm: Llm
@@ -29,6 +32,7 @@ export interface Told {
   readonly interrupted: readonly number[]
   /** What became of the deliveries that the stopped one had in hand. */
   readonly late: readonly Settled[]
+  readonly guarded: Incidents
 }
 
 export async function tellStory(stage: Stage): Promise<Told> {
@@ -45,11 +49,13 @@ export async function tellStory(stage: Stage): Promise<Told> {
   const told = await interruptions(stage, second!, third!)
   await beat()
   await oddOnes(stage)
+  await beat()
+  const guarded = await incidents(stage, stage.sqs)
   await crew.stop()
   screen.print('')
   screen.say('Nothing is left to do. The consumers got SIGTERM and are gone.')
   screen.print('')
-  return told
+  return { ...told, guarded }
 }
 
 async function duplicates(stage: Stage): Promise<void> {
@@ -65,7 +71,11 @@ async function duplicates(stage: Stage): Promise<void> {
   else screen.say(`Right: ${sum} The second message found its row claimed or completed, and was deleted.`, 'green')
 }
 
-async function interruptions(stage: Stage, victim: ConsumerProcess, sleeper: ConsumerProcess): Promise<Told> {
+async function interruptions(
+  stage: Stage,
+  victim: ConsumerProcess,
+  sleeper: ConsumerProcess,
+): Promise<Omit<Told, 'guarded'>> {
   const { llm, screen, isUnguarded } = stage
   const ids = ROWS.interrupted
   screen.say(`Act 2, interruptions: ${ids.length} more rows, again with two messages each.`, 'bold')

@@ -1,5 +1,6 @@
 /** What is true at the end, when no consumer is left that could change it: by the table, by SQS and by the LLM's own record. */
 import type { Finding } from '../findings.ts'
+import { OPENED_TWICE, YIELDS } from './incidents.ts'
 import type { DeadLetter } from './queue.ts'
 import { ALL_ROWS, CONCURRENCY, POISON, ROWS } from './scale.ts'
 import { refused, type Stage, type Told } from './story.ts'
@@ -17,13 +18,14 @@ function completed(ids: readonly number[]): string {
 
 const TAKEN_BACK = 'their rows, taken back by recovery'
 const KNOWN_BY_KEY = 'calls made again that the LLM knew by their key'
-/** Without a claim there is nothing to take back, and without a key nothing to be known by. */
-export const NEEDS_CLAIM_OR_KEY: readonly string[] = [TAKEN_BACK, KNOWN_BY_KEY]
+const YIELDED = 'writers that yielded to the other service, messages deleted'
+/** Without a claim there is nothing to take back, without a key nothing to be known by, without a guard nothing to yield to. */
+export const NEEDS_CLAIM_OR_KEY: readonly string[] = [TAKEN_BACK, KNOWN_BY_KEY, YIELDED]
 
 export type Witnesses = Pick<Stage, 'database' | 'queue' | 'llm' | 'crew'>
 
 export async function findings({ database, queue, llm, crew }: Witnesses, told: Told): Promise<Finding[]> {
-  const { interrupted, late } = told
+  const { interrupted, late, guarded } = told
   const cutOff = 2 * CONCURRENCY // By kill -9 and by SIGSTOP.
   const bill = llm.bill(ALL_ROWS)
   const letters = await queue.deadLetters()
@@ -43,6 +45,9 @@ export async function findings({ database, queue, llm, crew }: Witnesses, told: 
     ['dead letters: the poison, with its reason', letters.filter(isPoison).length, 1],
     ['dead letters: any other', letters.filter((letter) => !isPoison(letter)).length, 0],
     ['messages left in the queue', await queue.left(), 0],
+    ['entities with two open incidents', OPENED_TWICE, 0],
+    [YIELDED, guarded.yielded, YIELDS],
+    ['messages behind them that evaluated anew', guarded.evaluatedAnew, YIELDS],
   ]
   const answers: Finding[] = []
   for (const [what, found, expected] of all) {

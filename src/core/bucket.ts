@@ -9,7 +9,7 @@ export function bucketOf(partitionKey: string): number {
   return (hash >>> 0) % BUCKETS
 }
 
-/** Work without a key belongs to nobody in particular. */
+/** Work without a key gets a random bucket. */
 export function anyBucket(): number {
   return Math.floor(Math.random() * BUCKETS)
 }

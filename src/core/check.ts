@@ -1,7 +1,7 @@
 import { CENTURY_MS } from './duration.ts'
 import { InvalidOptionError } from './errors.ts'
 
-/** Text that becomes a name or a key: bounded, and free of what Postgres refuses or changes. */
+/** Text that becomes a name or a key: bounded, and without characters that Postgres rejects or changes. */
 export function checkText(option: string, value: string, maxBytes: number): string {
   if (typeof value !== 'string' || value === '') throw new InvalidOptionError(option, 'it must be a non-empty string')
   if (Buffer.byteLength(value) > maxBytes) throw new InvalidOptionError(option, `it is longer than ${maxBytes} bytes`)

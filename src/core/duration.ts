@@ -7,17 +7,27 @@ export type Duration = number | `${number}${Unit}`
 
 const UNIT_MS: Record<Unit, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** What is longer is a mistake, and overflows somewhere. */
+/** The longest duration accepted. A longer one is a mistake, and overflows Postgres intervals or timers. */
 export const CENTURY_MS = 100 * 365 * UNIT_MS.d
 
 /** In milliseconds. Throws InvalidOptionError for anything that is not a duration from `leastMs` to a century. */
 export function durationMs(option: string, value: Duration, leastMs = 0): number {
   const ms = typeof value === 'number' ? value : parse(value)
-  if (ms === undefined || !(ms >= leastMs && ms <= CENTURY_MS)) {
-    const least = leastMs > 0 ? `, at least ${leastMs} ms` : ''
-    throw new InvalidOptionError(option, `it must be a duration such as '30s', '5m' or 1500 (milliseconds)${least}`)
-  }
-  return ms
+  if (ms !== undefined && ms >= leastMs && ms <= CENTURY_MS) return ms
+  const least = leastMs > 0 ? `, at least ${leastMs} ms` : ''
+  const negative = isNegative(value) ? 'it is negative; ' : ''
+  const such = `it must be a duration such as '30s', '5m' or 1500 (milliseconds)${least}`
+  throw new InvalidOptionError(option, `${negative}${such}${notThis(value)}`)
+}
+
+function isNegative(value: unknown): boolean {
+  if (typeof value === 'number') return value < 0
+  return typeof value === 'string' && value.startsWith('-') && parse(value.slice(1)) !== undefined
+}
+
+function notThis(value: unknown): string {
+  if (typeof value === 'number') return `, not ${value}`
+  return typeof value === 'string' ? `, not ${JSON.stringify(value.slice(0, 40))}` : ''
 }
 
 /** The shortest way to write it: 7d, 36h, 1500ms. */

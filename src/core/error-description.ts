@@ -1,10 +1,10 @@
-/** Whatever was thrown, as a plain object of bounded size. */
+/** Describes a thrown value as a plain object of bounded size. */
 import { types } from 'node:util'
 import { encodeRepaired } from './json-encoder.ts'
 import { isObject, nameOf, read } from './reading.ts'
 import { safeText } from './safe-text.ts'
 
-/** What the `error` column holds. Strings only, all of them safe to store. */
+/** The value of the `error` column. Strings only, all of them safe to store. */
 export interface ErrorDescription {
   name: string
   message: string
@@ -14,12 +14,12 @@ export interface ErrorDescription {
   errors?: ErrorDescription[]
 }
 
-// An AggregateError of AggregateErrors is a tree; the number of descriptions is bounded, not only its depth.
+// An AggregateError of AggregateErrors is a tree: bound the number of descriptions, not only the depth.
 const MAX_CAUSES_DEEP = 5
 const MAX_ERRORS = 10
 const MAX_DESCRIPTIONS = 16
 
-/** Whatever was thrown, as a plain object of bounded size for the `error` column. Never throws. */
+/** Describes a thrown value for the `error` column, in bounded size. Never throws. */
 export function describeError(thrown: unknown): ErrorDescription {
   try {
     return describe(thrown, [], 0)
@@ -62,7 +62,7 @@ function describe(thrown: unknown, seen: unknown[], depth: number): ErrorDescrip
   return description
 }
 
-/** Errors within by name only: described, they would meet themselves in a cycle. */
+/** Nested errors by name only: a full description could follow a cycle. */
 function outline(thrown: object): string {
   return encodeRepaired(thrown, (error) => `[${nameOf(error)}]`, { bytes: 4096 })
 }

@@ -21,16 +21,16 @@ export const ERROR_CODES = [
 
 export type ErrorCode = (typeof ERROR_CODES)[number]
 
-/** The parent of every error Leasehold throws on purpose. Branch on `code`: the message is for people and may change. */
+/** The parent of every error Leasehold throws on purpose. Branch on `code`; the message is for people and may change. */
 export abstract class LeaseholdError extends Error {
   abstract readonly code: ErrorCode
-  // Written out in each class rather than read from the constructor, so that a minifier cannot change it.
+  // Written out in each class, not read from the constructor, because a minifier renames constructors.
   abstract override readonly name: string
 }
 
 /**
- * Thrown by a guard when what was evaluated has changed since. Nothing was changed. Not a failure: the writer who came
- * first has won, and the next evaluation will see what it wrote.
+ * Thrown by a write guard when the evaluated rows have changed. Nothing was written. Not a failure: another writer
+ * committed first, and the next evaluation sees its rows.
  */
 export class ConcurrentModificationError extends LeaseholdError {
   readonly code = 'CONCURRENT_MODIFICATION'
@@ -42,7 +42,7 @@ export class ConcurrentModificationError extends LeaseholdError {
   constructor(site: string, seen: readonly string[], found: readonly string[]) {
     super(
       `${site}: the evaluation saw ${few(seen)}, but now there is ${few(found)}. Nothing was written; ` +
-        'evaluate again, or leave it to whoever was first.',
+        'evaluate again, or leave it to the writer that committed first.',
     )
     this.site = site
     this.seen = seen
@@ -56,8 +56,8 @@ function few(ids: readonly string[]): string {
 }
 
 /**
- * Thrown when the server did not answer in time. Whether it did what was asked is not known, unless the cause is the server's
- * own error 57014: then it did not.
+ * Thrown when the server did not reply in time. The request may have been carried out, unless the cause is the server's
+ * error 57014: then it was not.
  */
 export class DeadlineError extends LeaseholdError {
   readonly code = 'DEADLINE'
@@ -69,8 +69,8 @@ export class DeadlineError extends LeaseholdError {
 }
 
 /**
- * Thrown when an effect may have happened or not: an earlier attempt began it and its end was never recorded, or it threw
- * just now (then that is the cause). It is not begun again, and the job becomes a dead letter for a person to decide.
+ * Thrown when an effect may or may not have happened: an earlier attempt began it and recorded no end, or it threw just
+ * now (then that error is the cause). It is not begun again; the job becomes a dead letter for a person to decide.
  */
 export class EffectUnknownError extends LeaseholdError {
   readonly code = 'EFFECT_UNKNOWN'
@@ -80,8 +80,8 @@ export class EffectUnknownError extends LeaseholdError {
 
   constructor(jobId: string, effect: string, since: string, options?: ErrorOptions) {
     super(
-      `The effect ${JSON.stringify(effect)} of job ${jobId} was begun at ${since}, and nobody knows whether it happened. ` +
-        'Find out, say so with settleEffect(), then redrive the job.',
+      `The effect ${JSON.stringify(effect)} of job ${jobId} was begun at ${since}, and whether it happened is unknown. ` +
+        'Find out, record it with settleEffect(), then redrive the job.',
       options,
     )
     this.jobId = jobId
@@ -91,7 +91,7 @@ export class EffectUnknownError extends LeaseholdError {
 
 /** A key that belongs to a job with another input. */
 export interface KeyConflict {
-  /** Which job of the call. */
+  /** Index of the job in the call. */
   readonly index: number
   readonly idempotencyKey: string
   /** The job that has the key. */
@@ -102,7 +102,7 @@ export interface KeyConflict {
 export class IdempotencyConflictError extends LeaseholdError {
   readonly code = 'IDEMPOTENCY_CONFLICT'
   override readonly name = 'IdempotencyConflictError'
-  /** The job that has the key; of several, the first one's. */
+  /** The job that has the key; the first one if there are several conflicts. */
   readonly jobId: string
   readonly conflicts: readonly KeyConflict[]
 
@@ -117,7 +117,7 @@ export class IdempotencyConflictError extends LeaseholdError {
   }
 }
 
-/** Where an input does not fit its kind. */
+/** One way in which an input does not fit its kind. */
 export interface InputIssue {
   /** Dotted, such as `order.id`; empty for the whole input. */
   readonly path: string
@@ -137,7 +137,7 @@ export class InvalidInputError extends LeaseholdError {
   }
 }
 
-/** Thrown when an option has a value that cannot be used. Nothing was changed. */
+/** Thrown when an option has an invalid value. Nothing was changed. */
 export class InvalidOptionError extends LeaseholdError {
   readonly code = 'INVALID_OPTION'
   override readonly name = 'InvalidOptionError'
@@ -149,17 +149,17 @@ export class InvalidOptionError extends LeaseholdError {
   }
 }
 
-/** Thrown when a job is asked about that is not there: it never was, or its kind keeps nothing. */
+/** Thrown when a job does not exist: unknown id, past its retention, or `keep: false`. */
 export class JobNotFoundError extends LeaseholdError {
   readonly code = 'JOB_NOT_FOUND'
   override readonly name = 'JobNotFoundError'
 
   constructor(jobId: string) {
-    super(`There is no job ${jobId}: it never was, its time to be kept is over, or its kind keeps nothing.`)
+    super(`Job ${jobId} not found: unknown id, past its retention, or \`keep: false\`.`)
   }
 }
 
-/** Thrown when a write arrives under a lease that is no longer held. Nothing was changed. */
+/** Thrown when a write carries a lease that is no longer held. Nothing was changed. */
 export class LeaseLostError extends LeaseholdError {
   readonly code = 'LEASE_LOST'
   override readonly name = 'LeaseLostError'
@@ -177,25 +177,25 @@ export class LeaseLostError extends LeaseholdError {
   }
 }
 
-/** Thrown when a lock was not to be had in time. Nothing was changed. */
+/** Thrown when a lock could not be acquired in time. Nothing was changed. */
 export class LockTimeoutError extends LeaseholdError {
   readonly code = 'LOCK_TIMEOUT'
   override readonly name = 'LockTimeoutError'
 
   constructor(what: string, ms: number, options?: ErrorOptions) {
-    super(`${what} was locked by somebody else for longer than ${ms} ms. Nothing was changed.`, options)
+    super(`${what} stayed locked by another transaction for longer than ${ms} ms. Nothing was changed.`, options)
   }
 }
 
-/** Something that was not sent. */
+/** A message that was not sent. */
 export interface Unsent {
   readonly id: string
-  /** True: it was, and the same one will be again. False: not known, or too often in vain; it may even have arrived. */
+  /** True: SQS refused it, and will refuse it again. False: unknown, or out of attempts; it may have arrived. */
   readonly refused: boolean
   readonly reason: string
 }
 
-/** Thrown when some messages were not sent; all others were. What they are about is in the database as before. */
+/** Thrown when some messages were not sent; all others were. Their rows are unchanged in the database. */
 export class NotSentError extends LeaseholdError {
   readonly code = 'NOT_SENT'
   override readonly name = 'NotSentError'
@@ -203,12 +203,12 @@ export class NotSentError extends LeaseholdError {
 
   constructor(to: string, unsent: readonly Unsent[]) {
     const list = few(unsent.map(({ id, reason }) => `${id} (${reason})`))
-    super(`Not sent to ${to}: ${list}. Send them again, or leave it to the recovery of their rows.`)
+    super(`Not sent to ${to}: ${list}. Send them again, or let the recovery of their rows re-publish them.`)
     this.unsent = unsent
   }
 }
 
-/** Thrown when a transaction was to be committed and Postgres rolled it back. Nothing was changed. */
+/** Thrown when Postgres answered COMMIT by a rollback. Nothing was changed. */
 export class RolledBackError extends LeaseholdError {
   readonly code = 'ROLLED_BACK'
   override readonly name = 'RolledBackError'
@@ -220,19 +220,19 @@ export class RolledBackError extends LeaseholdError {
   }
 }
 
-/** Thrown when a schema name, or the version of the schema found under it, cannot be used. */
+/** Thrown when a schema name is invalid, or the schema's version does not fit this code. */
 export class SchemaError extends LeaseholdError {
   readonly code = 'SCHEMA'
   override readonly name = 'SchemaError'
 }
 
-/** Thrown before anything is sent, when a value would be refused by Postgres or would come back changed. */
+/** Thrown before anything is sent, when Postgres would refuse a value or return it changed. */
 export class ValueNotStorableError extends LeaseholdError {
   readonly code = 'VALUE_NOT_STORABLE'
   override readonly name = 'ValueNotStorableError'
-  /** Where in the value, such as `$.items[3].price` or `$["odd key"]`. */
+  /** Path within the value, such as `$.items[3].price` or `$["odd key"]`. */
   readonly path: string
-  /** What is wrong with it and what to pass instead. */
+  /** What is wrong, and what to pass instead. */
   readonly reason: string
 
   constructor(path: string, reason: string, options?: ErrorOptions) {
@@ -242,27 +242,27 @@ export class ValueNotStorableError extends LeaseholdError {
   }
 }
 
-/** Why a handler's signal was aborted: somebody cancelled the job. */
+/** Abort reason of a handler's signal: an operator cancelled the job. */
 export class CancelRequestedError extends LeaseholdError {
   readonly code = 'CANCEL_REQUESTED'
   override readonly name = 'CancelRequestedError'
 
   constructor(jobId: string) {
-    super(`Job ${jobId} is to be cancelled. Stop and throw; what you throw does not matter.`)
+    super(`Job ${jobId} was cancelled. Stop and throw any error; it is not recorded.`)
   }
 }
 
-/** Why a handler's signal was aborted: the worker stops, and its time to do so is over. The job is released. */
+/** Abort reason of a handler's signal: the worker stops and its grace is over. The job is released. */
 export class StoppingError extends LeaseholdError {
   readonly code = 'STOPPING'
   override readonly name = 'StoppingError'
 
   constructor() {
-    super('The worker is stopping. The job goes back to the queue, and its attempt is not spent.')
+    super('The worker is stopping. The job is released, and its attempt is not spent.')
   }
 }
 
-/** Why a handler's signal was aborted, or why waiting ended: it took longer than it may. */
+/** Abort reason of a handler's signal, or the end of a wait: the time limit has passed. */
 export class TimedOutError extends LeaseholdError {
   readonly code = 'TIMED_OUT'
   override readonly name = 'TimedOutError'
@@ -273,14 +273,14 @@ export class TimedOutError extends LeaseholdError {
 }
 
 /**
- * Thrown when Postgres gave up a transaction in favour of another: it could not be serialized (40001), or was the victim of
- * a deadlock (40P01). Nothing was changed. Run the whole transaction again; withTransaction does so when asked to.
+ * Thrown when Postgres aborts a transaction in favour of another: a serialization failure (40001) or a deadlock (40P01).
+ * Nothing was changed. Run the whole transaction again; `withTransaction` does so with `attempts`.
  */
 export class TransactionConflictError extends LeaseholdError {
   readonly code = 'TRANSACTION_CONFLICT'
   override readonly name = 'TransactionConflictError'
 
   constructor(options?: ErrorOptions) {
-    super('Postgres gave up this transaction in favour of another one. Nothing was changed. Run it again.', options)
+    super('Postgres aborted this transaction in favour of another one. Nothing was changed. Run it again.', options)
   }
 }

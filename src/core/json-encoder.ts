@@ -1,4 +1,4 @@
-/** JSON text for a jsonb column: refuses what would not come back as it went in, or repairs it. */
+/** JSON text for a jsonb column: refuses a value that would return changed, or repairs it. */
 import { types } from 'node:util'
 import { ValueNotStorableError } from './errors.ts'
 import { hasEnumerableSymbol, isPlain } from './plain.ts'
@@ -13,7 +13,7 @@ export interface StorableLimits {
 }
 
 const DEFAULT_BYTES = 1024 * 1024
-// jsonb can take six times the room of its text ([1,1,…]) and Postgres stops at 256 MiB of jsonb.
+// jsonb can take six times the space of its text ([1,1,…]), and Postgres stops at 256 MiB of jsonb.
 const MAX_BYTES = 32 * 1024 * 1024
 const DEFAULT_DEPTH = 100
 // The walk is recursive; this many levels fit a stack that is already half used.
@@ -24,14 +24,14 @@ export function encodeExactly(value: unknown, limits?: StorableLimits): string {
   return new Encoder(limits).encode(value)
 }
 
-/** What cannot be stored is replaced, and an error by what `ofError` makes of it. Never throws. */
+/** Replaces values that cannot be stored, and errors by the result of `ofError`. Never throws. */
 export function encodeRepaired(value: unknown, ofError: (error: object) => unknown, limits?: StorableLimits): string {
   const encoder = new Encoder(limits, ofError)
   try {
     return encoder.encode(value)
   } catch {
     if (encoder.stop === undefined) return '"[unreadable]"'
-    // Reading stopped at the limit, so the true size is not known. This stays under 4 kB whatever the limit.
+    // Reading stopped at the limit, so the true size is unknown. This stays under 4 kB for any limit.
     const start = replaceUnstorable(encoder.pieces.join('').slice(0, 1000))
     return JSON.stringify({ truncated: true, limitBytes: encoder.maxBytes, start })
   }
@@ -42,16 +42,16 @@ export function encodeRepaired(value: unknown, ofError: (error: object) => unkno
  * and the second answer need not be the first.
  */
 class Encoder {
-  /** How errors are written by one that repairs; undefined: it refuses what cannot be stored. */
+  /** Set: repairs, and writes errors by this function. Undefined: refuses values that cannot be stored. */
   readonly ofError: ((error: object) => unknown) | undefined
   readonly maxBytes: number
   readonly maxDepth: number
-  /** Set once the walk has to end; from then on nothing is repaired on the way out. */
+  /** Set once the walk must end; nothing is repaired after that. */
   stop: Error | undefined
-  /** What has been written, in pieces: adding to one long string leaves a tree of strings for the collector. */
+  /** The output so far, in pieces: appending to one long string leaves a tree of strings for the collector. */
   pieces: string[] = []
   length = 0
-  // Entries beyond the current depth are left over from earlier branches and never looked at.
+  // Entries beyond the current depth are left over from earlier branches and never read.
   readonly path: (string | number)[] = []
   readonly ancestors: object[] = []
 
@@ -113,7 +113,7 @@ class Encoder {
         this.container(value, depth, afterToJSON)
       }
     } catch (thrown) {
-      // A trap or a toJSON threw, or the stack ran out: what was written of this object is taken back.
+      // A trap or a toJSON threw, or the stack overflowed: discard the output of this object.
       if (this.stop !== undefined) throw this.stop
       this.pieces.length = before.pieces
       this.length = before.length
@@ -146,7 +146,7 @@ class Encoder {
     }
   }
 
-  /** Built-ins that JSON gets wrong whether or not they have a toJSON. True when the value is dealt with. */
+  /** Built-ins that JSON gets wrong with or without a toJSON. True when the value has been written or refused. */
   special(value: object, depth: number): boolean {
     if (types.isDate(value) && Number.isNaN(Date.prototype.getTime.call(value))) {
       this.bad(depth, 'the Date is invalid; pass null', '[invalid Date]')
@@ -161,7 +161,7 @@ class Encoder {
     return true
   }
 
-  /** JSON would make something else of them, without a word. */
+  /** JSON would silently change these. */
   refuseConverted(value: object, depth: number): void {
     const remedy = types.isDate(value)
       ? 'a Date comes back as a string; pass date.toISOString()'
@@ -204,12 +204,12 @@ class Encoder {
       this.value(child, depth + 1)
       separator = ','
     }
-    // A Promise, a RegExp, a WeakMap: its name says more than {}.
+    // A Promise, a RegExp, a WeakMap: the name is more useful than {}.
     if (!plain && keys.length === 0) this.write(JSON.stringify(`[${className(value, 'object')}]`))
     else this.write(separator === '{' ? '{}' : '}')
   }
 
-  /** The one and only read of a member. */
+  /** The only read of a member. */
   member(holder: object, key: string | number, depth: number): unknown {
     try {
       return (holder as Record<string | number, unknown>)[key]
@@ -226,7 +226,7 @@ class Encoder {
     return '"[__proto__]":'
   }
 
-  /** Every key comes through here too, so that this test of the size also ends a walk over fields. */
+  /** Keys pass through here too, so this size check also ends a walk over fields. */
   quoted(text: string, depth: number): string {
     if (text.length > this.maxBytes - this.length) {
       this.write(JSON.stringify(replaceUnstorable(text.slice(0, 1000))))

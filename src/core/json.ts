@@ -1,6 +1,6 @@
 /**
- * T, if JSON holds it: then it comes back as it went in. Anything else is a type to which T is not assignable, so that a Date or a
- * Map does not compile where an input is declared. `unknown` is checked at run time.
+ * T if JSON can hold it unchanged; otherwise a type to which T is not assignable, so that a Date or a Map does not compile
+ * where an input is declared. `unknown` is checked at run time.
  */
 export type Json<T> = unknown extends T
   ? T

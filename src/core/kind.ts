@@ -1,3 +1,4 @@
+import { type BackoffOption, checkBackoff } from './backoff.ts'
 import { checkInteger, checkText } from './check.ts'
 import { type Duration, durationMs } from './duration.ts'
 import { InvalidOptionError } from './errors.ts'
@@ -8,15 +9,15 @@ import type { Schema, SchemaInput, SchemaOutput } from './schema.ts'
 export interface KindOptions {
   /** Any Standard Schema (Zod, Valibot, ArkType …): checked at enqueue, parsed at claim. Default: anything JSON holds. */
   readonly input?: Schema | undefined
-  /** What workers claim from. Default: the kind's name. */
+  /** The queue that workers claim from. Default: the kind's name. */
   readonly queue?: string
   /** 0 first, 9 last. Default: 5. */
   readonly priority?: number
-  /** Failed attempts until the job is a dead letter. Default: 5. */
+  /** Failed attempts before the job becomes a dead letter. Default: 5. */
   readonly maxAttempts?: number
-  /** The wait after a failure: doubles from `first` up to `max`, a quarter of it random. Default: 1s, 1h. */
-  readonly backoff?: { readonly first?: Duration; readonly max?: Duration }
-  /** A handler that runs longer is aborted; if it has not ended 5 s later, it has failed. Default: 1h. */
+  /** The delay after a failure: doubles from `first` up to `max`, a quarter of it random. Default: 1s, 1h. */
+  readonly backoff?: BackoffOption
+  /** A handler that runs longer is aborted; if it is still running 5 s later, the attempt has failed. Default: 1h. */
   readonly timeout?: Duration
   /** How long completed jobs can be looked up, at most 90d. False: not at all. Default: 7d. */
   readonly keep?: Duration | false
@@ -29,8 +30,8 @@ const KEPT_AT_MOST_MS = 90 * 86_400_000
 const KNOWN = ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'keep', 'keepKey'] as const
 
 /**
- * What a producer enqueues and a handler handles. Input is what enqueue takes, Parsed what the schema makes of it for the handler,
- * Result what the handler returns, as JSON.
+ * A kind of job: producers enqueue it, handlers run it. Input is the argument of enqueue, Parsed the schema's output for
+ * the handler, Result the handler's return value, as JSON.
  */
 export interface Kind<Input = unknown, Parsed = Input, Result = unknown> {
   readonly name: string
@@ -42,13 +43,13 @@ export interface Kind<Input = unknown, Parsed = Input, Result = unknown> {
   readonly keepMs: number | false
   readonly keepKeyMs: number
   readonly schema: Schema<Input, Parsed> | undefined
-  /** Declares what handlers return, for `handle`, `waitFor` and `get`. Only the types change. */
+  /** Declares the return type of handlers, for `handle`, `waitFor` and `get`. Only the types change. */
   returns<Declared extends Json<Declared>>(): Kind<Input, Parsed, Declared>
-  /** In the types alone. */
+  /** Exists only in the types. */
   readonly __result?: Result
 }
 
-/** Of a schema, only what goes in is stored. */
+/** Only a schema's input is stored, so only it must be JSON. */
 type JsonInput<S extends Schema> = [SchemaInput<S>] extends [Json<SchemaInput<S>>]
   ? unknown
   : { readonly 'its input must be JSON': never }
@@ -66,7 +67,6 @@ export function kind(name: string, options: KindOptions = {}): Kind {
   checkText('name', name, 200)
   const of = `kind(${JSON.stringify(name)})`
   checkOptions(of, options, KNOWN)
-  checkOptions(`${of}.backoff`, options.backoff, ['first', 'max'])
   if (options.input !== undefined && typeof options.input?.['~standard']?.validate !== 'function') {
     throw new InvalidOptionError(
       `${of}.input`,
@@ -78,10 +78,7 @@ export function kind(name: string, options: KindOptions = {}): Kind {
     queue: options.queue === undefined ? name : checkText(`${of}.queue`, options.queue, 200),
     priority: checkInteger(`${of}.priority`, options.priority ?? 5, 0, 9),
     maxAttempts: checkInteger(`${of}.maxAttempts`, options.maxAttempts ?? 5, 1, 32_767),
-    backoff: {
-      firstMs: durationMs(`${of}.backoff.first`, options.backoff?.first ?? '1s'),
-      maxMs: durationMs(`${of}.backoff.max`, options.backoff?.max ?? '1h'),
-    },
+    backoff: checkBackoff(`${of}.backoff`, options.backoff, { first: '1s', max: '1h' }),
     timeoutMs: durationMs(`${of}.timeout`, options.timeout ?? '1h', 1),
     keepMs: checkKeep(`${of}.keep`, options.keep ?? '7d'),
     keepKeyMs: durationMs(`${of}.keepKey`, options.keepKey ?? '24h'),
@@ -91,7 +88,7 @@ export function kind(name: string, options: KindOptions = {}): Kind {
   return declared
 }
 
-// Forgetting is dropping a day's table, and those days are made ahead.
+// Finished jobs are deleted by dropping a day's partition, and those days are created ahead.
 function checkKeep(option: string, keep: Duration | false): number | false {
   if (keep === false) return false
   const keepMs = durationMs(option, keep)

@@ -1,15 +1,15 @@
 /**
- * What of an error may stand in a log that nobody chose: its name and code always, its message only where it cannot hold a value
- * of the user's. Three rules, by who threw it:
+ * The parts of an error that the default log may print: always its name and code; its message only if it cannot hold a
+ * user's value. Three rules, by source:
  *
- * - Whoever it was, a handler too. Messages of our own errors: their texts are constant but for names out of the program, ids
- *   and times; what they quote is left out, and of an input that does not fit only where it does not. What Postgres says about
- *   itself, and which table, column, function or right it misses: statements get values as parameters, and no such message
- *   repeats those. Not syntax errors (42601), nor what is wrong with data (22, 23) or was raised by a trigger (P0): these quote.
- *   And what pg says of connections, which is constant.
- * - A chore: also which address a socket could not reach. Of a handler that could be a customer's; a chore has no customer.
- * - A request of ours, to the database or to SQS: whatever the driver or the SDK says. They speak of hosts, credentials, queues
- *   and rights. Only a parser quotes what it was reading, and that may be the body of a message.
+ * - Any source, handlers included. Our own errors: their texts are constant except for names from the program, ids and
+ *   times; quoted parts are removed, and an invalid input gives only its path. Postgres errors about itself, or about a
+ *   missing table, column, function or privilege: values are sent as parameters, and these messages never repeat them.
+ *   Syntax errors (42601), data errors (22, 23) and errors raised by a trigger (P0) do, so they are not printed. pg's
+ *   connection errors are constant.
+ * - A chore: also the address that a socket could not reach. In a handler it could be a customer's; a chore has no customer.
+ * - Our own request, to the database or to SQS: any message of the driver or the SDK. They name hosts, credentials, queues
+ *   and privileges. Only a parser quotes its input, which may be the body of a message.
  */
 import {
   type ErrorCode,
@@ -22,17 +22,17 @@ import {
 const MOST_CHARS = 400
 const A_FEW = 5
 
-/** Whoever threw it. Empty: nothing. */
+/** For any source. Empty: print nothing. */
 export function quotable(error: unknown): string {
   return safely(() => ofAnybody(error))
 }
 
-/** Of a chore. */
+/** For a chore. */
 export function quotableOfChore(error: unknown): string {
   return safely(() => ofAnybody(error) || ofSocket(error))
 }
 
-/** Of a request of ours. */
+/** For our own requests. */
 export function quotableOfRequest(error: unknown): string {
   return safely(() => ofRequest(error))
 }
@@ -58,12 +58,12 @@ function ofAnybody(error: unknown): string {
 function ofRequest(error: unknown): string {
   if (error instanceof LeaseholdError || isOfPostgres(error)) return ofAnybody(error)
   const { message, errors } = (error ?? {}) as { message?: unknown; errors?: unknown }
-  // A host with several addresses, of which none answers.
+  // A host with several addresses, none of which replies.
   if (message === '' && Array.isArray(errors)) return [...new Set(errors.map(ofRequest))].join(', ')
   return error instanceof SyntaxError || typeof message !== 'string' ? '' : message
 }
 
-/** From its fields: the message of one about a file would have the path. */
+/** From the error's fields: the message of an error about a file would hold the path. */
 function ofSocket(error: unknown): string {
   const { syscall, code, errors } = error as { syscall?: unknown; code?: unknown; errors?: unknown }
   if (Array.isArray(errors)) return [...new Set(errors.map(ofSocket))].filter(Boolean).join(', ')
@@ -77,7 +77,7 @@ const ABOUT_ITSELF = /^(08|25|28|3D|3F|40|42(?!601)|53|55|57)/
 const BY_DRIVER =
   /^(Connection terminated( unexpectedly| due to connection timeout)?|timeout (expired|exceeded when trying to connect)|Query read timeout|Client (was closed|has encountered a connection error) and is not queryable)$/
 
-/** By its fields: there may be two copies of pg. */
+/** By its fields, because the program may hold two copies of pg. */
 function isOfPostgres(error: unknown): boolean {
   const { severity, code } = (error ?? {}) as { severity?: unknown; code?: unknown }
   return typeof severity === 'string' && /^[0-9A-Z]{5}$/.test(String(code))
@@ -87,18 +87,18 @@ const whole = ({ message }: Error): string => message
 const unquoted = ({ message }: Error): string => blank(message)
 const nothing = (): string => ''
 
-/** A line for each, so that a new one is thought about. */
+/** One line per code, so that a new code needs a decision. */
 const OURS: Readonly<Record<ErrorCode, (error: LeaseholdError) => string>> = {
   CANCEL_REQUESTED: whole,
-  CONCURRENT_MODIFICATION: nothing, // Made of what was seen.
+  CONCURRENT_MODIFICATION: nothing, // Its message holds the ids seen.
   DEADLINE: whole,
   EFFECT_UNKNOWN: unquoted,
-  IDEMPOTENCY_CONFLICT: unquoted, // Made of keys.
+  IDEMPOTENCY_CONFLICT: unquoted, // Its message holds keys.
   INVALID_INPUT: (error) => whereItDoesNotFit(error as InvalidInputError),
   INVALID_OPTION: (error) => optionAndReason(error as InvalidOptionError),
   JOB_NOT_FOUND: whole,
   LEASE_LOST: whole,
-  LOCK_TIMEOUT: nothing, // Made of keys.
+  LOCK_TIMEOUT: nothing, // Its message holds keys.
   NOT_SENT: (error) => whichAreNotSent(error as NotSentError),
   ROLLED_BACK: whole,
   SCHEMA: whole,
@@ -112,22 +112,22 @@ function blank(text: string): string {
   return text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '"…"')
 }
 
-/** The name of the option may have that of a table in quotes. */
+/** The name of the option may itself hold a table's name in quotes. */
 function optionAndReason({ message, option }: InvalidOptionError): string {
   const reasonAt = message.indexOf(option) + option.length
   return message.slice(0, reasonAt) + blank(message.slice(reasonAt))
 }
 
-/** A path with a key in it that no programmer would give to a field is left out: that may be data, an address or an account. */
+/** Drops a path with a key that does not look like a field name: that key may be data, such as an address. */
 function whereItDoesNotFit({ issues }: InvalidInputError): string {
   const paths = new Set(issues.map(({ path }) => path).filter((path) => NAMES.test(path)))
   return paths.size === 0 ? 'it does not fit' : `it does not fit at ${few([...paths])}`
 }
 
-/** Fields and places in lists. */
+/** Field names and list indexes. */
 const NAMES = /^[A-Za-z_]\w{0,40}(\.([A-Za-z_]\w{0,40}|\d{1,4}))*$/
 
-/** Each with the name or code of what was in the way. What follows that may be said by a function of the user's. */
+/** Each with the name or code of its error. The rest of the reason may come from a user's function. */
 function whichAreNotSent({ unsent }: NotSentError): string {
   return `not sent: ${few(unsent.map(({ id, reason }) => `${id} (${/^[\w.]+/.exec(reason)?.[0] ?? '…'})`))}`
 }

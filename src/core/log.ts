@@ -5,13 +5,13 @@ import { quotable } from './log-redaction.ts'
 export interface LogEntry {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
   readonly message: string
-  /** What was thrown, as it is. A handler's message is its author's affair, and may quote what it worked on. */
+  /** The thrown value, unchanged. A handler's error message may quote its input. */
   readonly error?: unknown
   /** The label of the worker. */
   readonly worker?: string
   readonly jobId?: string
   readonly kind?: string
-  /** Of the job, or of the messages that a consumer receives. */
+  /** Queue of the job, or of the messages that a consumer receives. */
   readonly queue?: string
   readonly generation?: number
   readonly attempt?: number
@@ -25,13 +25,13 @@ export interface LogEntry {
 
 export type Log = (entry: LogEntry) => void
 
-/** All but debug, a line each on stderr: the name and code of an error, and what may be quoted of its message. */
+/** Prints all but debug, one line each, to stderr: the name and code of an error, and the printable part of its message. */
 export const logToStderr: Log = ({ level, message, error }) => {
   if (level === 'debug') return
-  const said = quotable(error)
-  const why = said === '' || message.includes(said) ? '' : `: ${said}`
+  const quoted = quotable(error)
+  const why = quoted === '' || message.includes(quoted) ? '' : `: ${quoted}`
   const text = `leasehold ${level}: ${message}${why}${error === undefined ? '' : ` (${brief(error)})`}`
-  // One line, whatever a kind is called or an error calls itself.
+  // One line, even if the name of a kind or of an error holds a line break.
   process.stderr.write(`${text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')}\n`)
 }
 
@@ -41,12 +41,12 @@ function brief(error: unknown): string {
     const words = [name, code].filter((word) => typeof word === 'string' && word !== '') as string[]
     if (words.length > 0) return words.join(' ').slice(0, 200)
   } catch {
-    // Read by getters that throw.
+    // A getter threw.
   }
   return typeof error
 }
 
-/** The log of that option, or the one on stderr. Neither can harm who writes to it. */
+/** The given log, or the one on stderr. Neither can throw into its caller. */
 export function logOf(option: string, log: Log | undefined): Log {
   if (log === undefined) return harmless(logToStderr)
   if (typeof log === 'function') return harmless(log)
@@ -54,7 +54,7 @@ export function logOf(option: string, log: Log | undefined): Log {
   throw new InvalidOptionError(option, `it must be a function; for a logger such as console or pino write ${such}`)
 }
 
-/** A logger that throws, or whose promise rejects, has nobody left to tell. */
+/** Drops the errors of a logger that throws or rejects: there is no other place to report them. */
 export function harmless(log: Log): Log {
   return (entry) => {
     try {

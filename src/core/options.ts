@@ -1,6 +1,6 @@
 import { InvalidOptionError } from './errors.ts'
 
-/** Rejects unknown names: a misspelt option that is silently ignored is found in production. */
+/** Rejects unknown names: an ignored misspelt option is found only in production. */
 export function checkOptions(of: string, given: unknown, known: readonly string[]): void {
   if (given === undefined) return
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
@@ -17,7 +17,7 @@ export function checkOptions(of: string, given: unknown, known: readonly string[
   }
 }
 
-/** How many letters to insert, drop or replace (Levenshtein), by rows. */
+/** Levenshtein distance, row by row. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column)
   for (let line = 1; line <= from.length; line++) {

@@ -1,4 +1,4 @@
-/** Made by a literal, or as good as: nothing of it is lost when it becomes JSON. */
+/** Whether this is a plain object, so that nothing is lost when it becomes JSON. */
 export function isPlain(value: object, isArray: boolean): boolean {
   const prototype = Object.getPrototypeOf(value)
   if (!isArray) return prototype === null || isRootPrototype(prototype)

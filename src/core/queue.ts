@@ -2,7 +2,7 @@ import { checkText } from './check.ts'
 import { InvalidOptionError } from './errors.ts'
 import { checkOptions } from './options.ts'
 
-/** What happens to the later jobs of a key when one of its jobs becomes a dead letter. */
+/** The effect on the later jobs of a key when one of its jobs becomes a dead letter. */
 export type OnDeadLetter = (typeof ON_DEAD_LETTER)[number]
 
 const ON_DEAD_LETTER = ['block', 'skip', 'park'] as const
@@ -13,13 +13,13 @@ export interface QueueOptions {
   /** Default: block. */
   readonly onDeadLetter?: OnDeadLetter
   /**
-   * Notify idle workers of new jobs, by NOTIFY when the enqueue commits. False: they find them by polling; producers that commit at
-   * the same time do not wait for each other, and a transaction that enqueued can be prepared. Default: true.
+   * Notify idle workers of new jobs, by NOTIFY when the enqueue commits. False: workers find jobs by polling; producers that
+   * commit at the same time do not wait for each other, and a transaction that enqueued can be prepared. Default: true.
    */
   readonly wakeUp?: boolean
 }
 
-/** What workers claim from. */
+/** A queue that workers claim from. */
 export interface Queue {
   readonly name: string
   readonly ordered: boolean
@@ -28,8 +28,8 @@ export interface Queue {
 }
 
 /**
- * Declares a queue, for `configure()`. A queue that needs no options need not be declared: a kind names its queue. Touches no
- * database. `ordered` and `onDeadLetter` are stored; they take effect with order per key, which is to come.
+ * Declares a queue, for `configure()`. A queue that needs no options need not be declared: a kind names its queue. Touches
+ * no database. `ordered` and `onDeadLetter` are stored; they take effect with order per key, which is to come.
  */
 export function queue(name: string, options: QueueOptions = {}): Queue {
   checkText('name', name, 200)

@@ -1,4 +1,4 @@
-/** Reads of values that may throw at the mere question what they are. */
+/** Reads of values whose getters or traps may throw. */
 import { safeText } from './safe-text.ts'
 
 export function isObject(value: unknown): value is object {
@@ -13,7 +13,7 @@ export function read(holder: object, key: string | number): unknown {
   }
 }
 
-/** Most error classes never set `name`; then the name of the class says more. */
+/** Most error classes never set `name`; the name of the class is then more specific. */
 export function nameOf(error: object): string {
   const name = read(error, 'name')
   return typeof name === 'string' && name !== '' && name !== 'Error' ? safeText(name, 200) : className(error, 'Error')

@@ -1,4 +1,4 @@
-/** Text that Postgres can store, whatever it was made of. */
+/** Turns any value into text that Postgres can store. */
 
 const TRUNCATED = '… (truncated)'
 
@@ -10,13 +10,13 @@ const TRUNCATED = '… (truncated)'
 export function safeText(value: unknown, maxChars = 8192): string {
   let text: string
   try {
-    // Printing millions of digits takes seconds, and a worker that cannot renew its leases loses them.
+    // Printing millions of digits takes seconds, and a worker that blocks so long cannot renew its leases.
     text = typeof value === 'bigint' && BigInt.asIntN(4096, value) !== value ? '[huge BigInt]' : String(value)
   } catch {
     text = '[unreadable]'
   }
   if (text.length <= maxChars) return replaceUnstorable(text)
-  // Cut first and replace afterwards: a huge text costs no more than a long one.
+  // Cut first, replace afterwards, so that a huge text costs no more than a long one.
   let end = Math.max(0, maxChars - TRUNCATED.length)
   if (/^[\ud800-\udbff][\udc00-\udfff]/.test(text.slice(end - 1, end + 1))) end--
   return (replaceUnstorable(text.slice(0, end)) + TRUNCATED).slice(0, maxChars)
@@ -30,5 +30,5 @@ export function replaceUnstorable(text: string): string {
   return text.replaceAll('\0', '\ufffd').replace(/\p{Cs}/gu, '\ufffd')
 }
 
-// Written as what is left over, so that one scan finds quotes, backslashes, control characters and surrogates.
+// A negated class, so that one scan finds quotes, backslashes, control characters and surrogates.
 export const NEEDS_CARE = /[^ !#-[\]-\ud7ff\ue000-\uffff]/

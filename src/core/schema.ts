@@ -23,7 +23,7 @@ interface Issue {
 export type SchemaInput<S extends Schema> = NonNullable<S['~standard']['types']>['input']
 export type SchemaOutput<S extends Schema> = NonNullable<S['~standard']['types']>['output']
 
-/** What the schema makes of the value. Throws InvalidInputError, which says where but not what: inputs hold secrets. */
+/** Validates the value. Throws InvalidInputError with paths but no values: inputs hold secrets. */
 export async function parseInput(kind: string, schema: Schema, value: unknown): Promise<unknown> {
   const answer = schema['~standard'].validate(value)
   const validated = answer instanceof Promise ? await answer : answer

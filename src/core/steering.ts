@@ -1,44 +1,44 @@
 /**
- * Errors by which a handler says what is to become of its job. Any other error means: try again after the kind's backoff,
- * while attempts last.
+ * Errors by which a handler decides the outcome of its job. Any other error means: retry after the kind's backoff, while
+ * attempts are left.
  */
 import { type Duration, durationMs } from './duration.ts'
 
-/** Do not try again: a dead letter now. */
+/** No retry: the job becomes a dead letter now. */
 export class Fatal extends Error {
   override readonly name = 'Fatal'
 }
 
-/** A failed attempt, tried again after this long instead of the kind's backoff. */
+/** A failed attempt, retried after this delay instead of the kind's backoff. */
 export class RetryAfter extends Error {
   override readonly name = 'RetryAfter'
   readonly delayMs: number
 
-  constructor(delay: Duration, message = 'asked to be tried again later', options?: ErrorOptions) {
+  constructor(delay: Duration, message = 'retry requested by the handler', options?: ErrorOptions) {
     super(message, options)
     this.delayMs = durationMs('delay', delay)
   }
 }
 
-/** Not now: again after this long, without an attempt spent. */
+/** Runs the job again after this delay. No attempt is spent. */
 export class Snooze extends Error {
   override readonly name = 'Snooze'
   readonly delayMs: number
 
   constructor(delay: Duration) {
-    super('asked to be run later')
+    super('snoozed by the handler')
     this.delayMs = durationMs('delay', delay)
   }
 }
 
-/** No longer wanted: cancelled. */
+/** The job is no longer wanted: it is cancelled. */
 export class Cancel extends Error {
   override readonly name = 'Cancel'
 }
 
 /**
- * Thrown by an effect inside `job.once`: it certainly did not happen, so it may be begun again. The cause is what the
- * handler then sees, and may be any of the above; without one it is this error itself.
+ * Thrown by an effect inside `job.once`: it certainly did not happen, so it may begin again. The handler then receives
+ * the cause, which may be any of the above, or this error if there is none.
  */
 export class NotDone extends Error {
   override readonly name = 'NotDone'

@@ -1,4 +1,4 @@
-/** The only place that sets timers. All of it runs on the monotonic clock: a wall clock that jumps changes nothing. */
+/** The only place that sets timers, all on the monotonic clock: a jump of the wall clock changes nothing. */
 
 const LONGEST_MS = 2 ** 31 - 1
 
@@ -21,7 +21,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** A wait that can be ended, or shortened. One at a time. */
+/** A wait that can be ended or shortened. One at a time. */
 export class Pause {
   #timer: NodeJS.Timeout | undefined
   #endsAt = Number.POSITIVE_INFINITY
@@ -35,12 +35,12 @@ export class Pause {
     })
   }
 
-  /** Ends the wait under way, if there is one, at this moment at the latest. */
+  /** Ends the current wait, if any, at this moment at the latest. */
   endBy(at: number): void {
     if (this.#end !== undefined && at < this.#endsAt) this.#set(at)
   }
 
-  /** Ends the wait under way, if there is one. */
+  /** Ends the current wait, if any. */
   end(): void {
     const end = this.#end
     if (end === undefined) return
@@ -52,13 +52,13 @@ export class Pause {
   #set(at: number): void {
     clearTimeout(this.#timer)
     this.#endsAt = at
-    // Node cuts a fraction off, and what is not due yet would be done in vain, and again.
+    // Node cuts off the fraction, so the timer would fire early, find nothing due and be set again.
     const ms = Math.min(Math.max(0, Math.ceil(at - monotonicMs())), LONGEST_MS)
     this.#timer = setTimeout(() => this.end(), ms)
   }
 }
 
-/** Rejects with what `late` makes when the promise has not settled within `ms`. The promise itself goes on. */
+/** Rejects with `late()` if the promise has not settled within `ms`. The promise itself goes on. */
 export function withDeadline<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late()), Math.min(ms, LONGEST_MS))
@@ -66,7 +66,7 @@ export function withDeadline<T>(promise: Promise<T>, ms: number, late: () => Err
   })
 }
 
-/** Rings once, at the last moment it was set to. Does not keep the process alive, unless it is asked to. */
+/** Rings once, at the moment it was last set to. Keeps the process alive only if asked to. */
 export class Alarm {
   readonly #ring: () => void
   readonly #keepsAlive: boolean

@@ -1,23 +1,23 @@
 /**
- * Ends a statement that missed its deadline. A backend that waits for a lock does not notice that its client has gone: each
- * statement that we gave up would leave one behind, until the server has no room for any client.
+ * Ends a statement that missed its deadline. A backend that waits for a lock does not notice that its client has gone, so
+ * each abandoned statement would leave a backend behind, until the server has no room for any client.
  *
  * The cancel request names the connection, not the statement, so it is sent before the socket is closed: PgBouncer passes it
  * on only while the client is there. The connection is never used again, so a late request cannot hit another statement.
  *
- * The socket of the request is left to the server to close. PgBouncer 1.18 to 1.20 may end altogether when a client leaves
- * whose request it has not passed on yet (decisions/0028).
+ * The server closes the request's socket. PgBouncer 1.18 to 1.20 may crash when a client leaves before its request has been
+ * passed on (decisions/0028).
  */
 import pg from 'pg'
 import { DeadlineError } from '../core/errors.ts'
 import { Alarm, monotonicMs, withDeadline } from '../core/timer.ts'
 
-/** For the request, and for the statement to end. A server that cannot be reached gets no longer. */
+/** For the request, and for the statement to end. An unreachable server gets no longer. */
 const CANCEL_MS = 1_000
-/** A server that has not closed the request's socket by then is not there. */
+/** A server that has not closed the request's socket by then is unreachable. */
 const LEAVE_OPEN_MS = 60_000
 
-/** What pg does not declare, or declares as private. */
+/** Members that pg does not declare, or declares as private. */
 interface Internals {
   readonly processID: number | null
   readonly secretKey: number | null
@@ -36,7 +36,7 @@ interface RequestConnection {
   on(event: 'connect' | 'sslconnect' | 'end' | 'error', listener: (error?: Error) => void): void
 }
 
-/** Cancels what the client's server is doing, waits a moment until `statement` has ended, and closes the socket. Never rejects. */
+/** Cancels the client's current statement, waits briefly for it to end, and closes the socket. Never rejects. */
 export async function cancelAndDestroy(
   client: pg.ClientBase,
   statement: Promise<unknown>,
@@ -63,7 +63,7 @@ function closeInTheEnd(request: RequestConnection, done: Promise<void>): void {
   })
 }
 
-/** Without a goodbye: the server may not be there to receive it. */
+/** Without a Terminate message: the server may be unreachable. */
 export function destroy(client: pg.ClientBase): void {
   ;(client as unknown as Internals).connection.stream.destroy()
 }
@@ -73,7 +73,7 @@ function cancelRequest(
   stream: pg.ClientConfig['stream'],
 ): { request?: RequestConnection; done: Promise<void> } {
   const { processID, secretKey, host, port, ssl, sslNegotiation } = client
-  // A socket of the user's own, rather than a way to make some, is the one that is in use.
+  // A socket given by the user, instead of a function that makes one, is the one in use.
   const cannotConnect = stream !== undefined && typeof stream !== 'function'
   if (processID === null || secretKey === null || cannotConnect) return { done: Promise.resolve() }
   const config = { ssl, sslNegotiation, stream } as unknown as pg.ConnectionConfig

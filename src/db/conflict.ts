@@ -1,6 +1,6 @@
 /**
- * Conflicts that Postgres settles by giving up one of two transactions: 40001, it could not be serialized (REPEATABLE READ
- * and SERIALIZABLE), and 40P01, it was part of a deadlock. Nothing was changed, so the loser may begin again.
+ * Conflicts that Postgres resolves by aborting one of two transactions: a serialization failure (40001, under REPEATABLE
+ * READ and SERIALIZABLE) or a deadlock (40P01). Nothing was changed, so the aborted one may begin again.
  */
 import { TransactionConflictError } from '../core/errors.ts'
 import { sleep } from '../core/timer.ts'
@@ -15,9 +15,9 @@ export function isConflict(error: unknown): boolean {
 }
 
 /**
- * Sends a statement, again if it is given up and stands for itself. Not in a transaction of the caller's, which is over
- * then: by the time we sent it again the caller may have rolled back, and it would be carried out by itself, or in
- * somebody else's transaction on the same connection.
+ * Sends a statement, and repeats it after a conflict if it is a transaction of its own. In the caller's transaction it is
+ * not repeated: that transaction is aborted, the caller may have rolled back meanwhile, and the statement would then run
+ * alone, or in another transaction on the same connection.
  */
 export async function settlingConflicts<T>(standsAlone: boolean, send: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -31,7 +31,7 @@ export async function settlingConflicts<T>(standsAlone: boolean, send: () => Pro
   }
 }
 
-/** Nothing at first; then longer and longer, and never the same for two. */
+/** Nothing at first, then longer each time, and random, so that two sessions do not collide again. */
 export function waitAfterConflict(attempt: number): Promise<void> {
   return sleep(Math.random() * Math.min(LONGEST_WAIT_MS, 2 ** (attempt - 1)))
 }

@@ -1,6 +1,7 @@
-/** How a database is reached: by producers through a pool, by workers through connections of their own. */
+/** How a database is reached: producers use a pool, workers open their own connections. */
 import pg from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
+import { KindNames } from '../core/kind-names.ts'
 import { type Log, logOf } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import { checkRetention, type Retention, type RetentionMs } from '../core/retention.ts'
@@ -11,23 +12,25 @@ import { PooledStatements } from './pooled.ts'
 import { Session } from './session.ts'
 
 const PRODUCER_DEADLINE_MS = 30_000
-/** What Postgres keeps of an application_name. */
+/** Postgres cuts an application_name at this length. */
 const NAME_CHARS = 63
 
 export interface ConnectionOptions {
-  /** Such as postgres://user@host/database. This or a pool. */
+  /** Such as postgres://user@host/database. Mutually exclusive with `pool`. */
   readonly connectionString?: string
-  /** A pool of yours. Workers read its options and open connections of their own. */
+  /** Your own pool. Workers read its options and open their own connections. */
   readonly pool?: pg.Pool
   /** Where our tables live. Default: leasehold. */
   readonly schema?: string
   /** Named statements, planned once per connection. False behind PgBouncer in transaction mode. Default: true. */
   readonly prepare?: boolean
-  /** Hear of new work at once. Behind a pooler: false, or a connection string that reaches past it. Default: true. */
+  /**
+   * Notify workers of new jobs by LISTEN. Behind a pooler: false, or a connection string that bypasses it. Default: true.
+   */
   readonly listen?: boolean | string
-  /** Where messages for people go. Default: all but debug to stderr. */
+  /** Receives log entries. Default: all but debug to stderr. */
   readonly log?: Log
-  /** How long rows are kept that belong to no kind. Stored by configure(); until then a worker only compares it. */
+  /** Retention of rows that belong to no kind. Stored by configure(); a worker only compares it. */
   readonly retention?: Retention
 }
 
@@ -39,12 +42,14 @@ export class Connection {
   readonly schema: string
   readonly prepare: boolean
   readonly log: Log
-  /** For a connection of one's own. */
+  /** For a worker's own connections. */
   readonly client: pg.ClientConfig
-  /** For the one that listens; undefined if none should. */
+  /** For the connection that listens; undefined: none. */
   readonly listen: pg.ClientConfig | undefined
-  /** What this process asks for. The settings row is what applies. */
+  /** The values given to this process. The stored settings apply. */
   readonly retention: Partial<RetentionMs>
+  /** The kinds that producers and workers of this process use. */
+  readonly kinds: KindNames
   readonly #poolIsOurs: boolean
 
   constructor(options: ConnectionOptions) {
@@ -55,9 +60,10 @@ export class Connection {
     this.schema = options.schema ?? 'leasehold'
     this.prepare = options.prepare ?? true
     this.log = logOf('Leasehold.log', options.log)
+    this.kinds = new KindNames(this.log)
     this.retention = checkRetention('Leasehold.retention', options.retention)
     if (options.pool !== undefined && options.connectionString !== undefined) {
-      throw new InvalidOptionError('Leasehold.pool', 'there is a connectionString already')
+      throw new InvalidOptionError('Leasehold.pool', '`pool` and `connectionString` are mutually exclusive')
     }
     this.#poolIsOurs = options.pool === undefined
     this.pool = options.pool === undefined ? newPool(options.connectionString) : checkPool(options.pool)
@@ -68,7 +74,7 @@ export class Connection {
     this.lane = new Lane(new PooledStatements(this.pool, PRODUCER_DEADLINE_MS), { schema, prepare })
   }
 
-  /** Over a connection of its own, which can be given up: a pool would go on trying until its own deadline. */
+  /** On a connection of its own, which can be abandoned: a pool would keep trying until its own deadline. */
   async checkSchema(deadlineMs: number, giveUp: Promise<void>): Promise<void> {
     const session = new Session({ connection: this.client, deadlineMs })
     void giveUp.then(() => session.abandon())
@@ -79,7 +85,7 @@ export class Connection {
     }
   }
 
-  /** For a connection of this worker, by whose label people know it in pg_stat_activity. */
+  /** For a connection of this worker. pg_stat_activity shows the label. */
   clientFor(label: string): pg.ClientConfig {
     return named(this.client, label)
   }
@@ -88,7 +94,7 @@ export class Connection {
     return this.listen === undefined ? undefined : named(this.listen, label)
   }
 
-  /** Ends the pool, if it is ours. */
+  /** Ends the pool, unless it is the user's. */
   async close(): Promise<void> {
     if (this.#poolIsOurs && !this.pool.ended) await this.pool.end()
   }
@@ -111,14 +117,14 @@ function checkPool(pool: pg.Pool): pg.Pool {
 
 function clientConfig(pool: pg.Pool): pg.ClientConfig {
   const { max, min, idleTimeoutMillis, allowExitOnIdle, maxUses, ...client } = pool.options as pg.PoolConfig
-  // pg-pool hides the password from being printed, and so from being copied.
+  // pg-pool makes the password non-enumerable, so that it is not printed; spreading does not copy it either.
   return Object.defineProperty({ ...client, query_timeout: 0 } as pg.ClientConfig, 'password', {
     value: pool.options.password,
     enumerable: false,
   })
 }
 
-/** A name in the connection string stays as it is. */
+/** Keeps the name from the connection string, and appends the label. */
 function named(client: pg.ClientConfig, label: string): pg.ClientConfig {
   const name = `${client.application_name ?? 'leasehold'} ${label}`
   return Object.defineProperty({ ...client, application_name: name.slice(0, NAME_CHARS) }, 'password', {
@@ -132,7 +138,7 @@ function listenConfig(listen: boolean | string, client: pg.ClientConfig): pg.Cli
   return { connectionString: checkUrl('Leasehold.listen', listen) }
 }
 
-/** The URL parser's own error holds the whole string, password included. */
+/** The URL parser's own error would hold the whole string, password included. */
 function checkUrl(option: string, value: unknown): string {
   if (typeof value === 'string' && (value.startsWith('/') || URL.canParse(value))) return value
   throw new InvalidOptionError(option, 'it must be a URL such as postgres://user:password@host:5432/database')

@@ -1,5 +1,5 @@
-// The rights of the roles in docs/roles.md. {role} and {schema} become quoted names (grants.ts). A right on a partitioned table
-// covers its partitions; only the default partitions, which are pruned row by row, are named themselves.
+// The rights of the roles in docs/roles.md. {role} and {schema} become quoted names (grants.ts). A right on a partitioned
+// table covers its partitions; only the default partitions, which are pruned row by row, are named themselves.
 
 // Every role. Functions run with the rights of their caller.
 export const GRANT_ACCESS = `-- grants.access
@@ -8,7 +8,7 @@ grant execute on all functions in schema {schema} to {role};
 grant select on leasehold.migration to {role}`
 
 // The columns that an enqueue writes, and those that it reads back. None of those holds a part of an input, a result or an
-// error. input_hash tells whether a key was used with another input.
+// error. input_hash shows whether a key was used with another input.
 export const GRANT_PRODUCER = `-- grants.producer
 grant usage on sequence leasehold.job_id to {role};
 grant insert (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind, payload,
@@ -26,8 +26,8 @@ grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dea
   leasehold.queue, leasehold.kind, leasehold.settings, leasehold.worker, leasehold.operator_action to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions to {role}`
 
-// A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. Of queues and kinds a worker's role can change the
-// pause alone; configure() is for the owner.
+// A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. A worker's role can change only the pause of queues
+// and kinds; configure() is for the owner.
 export const GRANT_WORKER = `-- grants.worker
 grant usage on sequence leasehold.job_id, leasehold.operator_action_id to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,

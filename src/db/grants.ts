@@ -1,4 +1,4 @@
-/** Rights for roles that own none of the tables: docs/roles.md says what each may do. */
+/** Rights for roles that do not own the tables. docs/roles.md lists them. */
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
@@ -11,13 +11,13 @@ export interface GrantsOptions {
   readonly schema?: string
   /** The role of workers and of operators' scripts. */
   readonly worker?: string
-  /** A role that enqueues, and reads nothing of what it or others have enqueued. */
+  /** A role that enqueues, and cannot read any enqueued job. */
   readonly producer?: string
   /** A role that reads everything and changes nothing. */
   readonly reader?: string
   /**
-   * Makes the server end every statement of these roles after so long. For roles that connect through a pooler; whoever runs
-   * the script must be allowed to alter them. Default: nothing is set.
+   * Makes the server end every statement of these roles after this long. For roles that connect through a pooler; the role
+   * that runs the script must be allowed to alter them. Default: nothing is set.
    */
   readonly statementTimeout?: Duration
 }
@@ -25,8 +25,8 @@ export interface GrantsOptions {
 const GRANTS = { worker: GRANT_WORKER, producer: GRANT_PRODUCER, reader: GRANT_READER } as const
 
 /**
- * A script that gives existing roles their rights, for psql or `pool.query`. The owner of the tables runs it after every
- * migration. It can be repeated, and takes no right away.
+ * A script that grants existing roles their rights, for psql or `pool.query`. The owner of the tables runs it after every
+ * migration. It can be repeated, and revokes nothing.
  */
 export function grantsSql(options: GrantsOptions): string {
   checkOptions('grantsSql', options, ['schema', 'worker', 'producer', 'reader', 'statementTimeout'])

@@ -1,12 +1,12 @@
 /**
- * Names of other people's tables and columns. They cannot be parameters, so they are held against a list of characters and
- * then quoted: nothing in them can end the quotes, be folded to another name, or be cut off.
+ * Names of the user's tables and columns. They cannot be parameters, so they are checked against a list of characters and
+ * then quoted: no name can end the quotes, be folded to another name, or be truncated.
  */
 import { InvalidOptionError } from '../core/errors.ts'
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/
 
-/** One name, quoted, exactly as it was written when the table was made. */
+/** One name, quoted, exactly as written when the table was created. */
 export function quoteName(option: string, name: string): string {
   if (typeof name === 'string' && NAME.test(name)) return `"${name}"`
   throw new InvalidOptionError(
@@ -23,8 +23,8 @@ export function quoteTable(option: string, name: string): string {
 }
 
 /**
- * A role, quoted. Cloud providers name roles after e-mail addresses, so any name that Postgres accepts is accepted here. To
- * `public` a grant is for everybody, quoted or not.
+ * A role, quoted. Cloud providers name roles after e-mail addresses, so any name that Postgres accepts is accepted here. A
+ * grant to `public` is for every role, quoted or not.
  */
 export function quoteRole(option: string, name: string): string {
   const isName = typeof name === 'string' && name.isWellFormed() && !name.includes('\0')
@@ -36,7 +36,7 @@ export function quoteRole(option: string, name: string): string {
   )
 }
 
-/** Puts names into a statement that was written with `{table}`, `{id}` and so on. */
+/** Fills a statement's placeholders, `{table}`, `{id}` and so on. */
 export function renderNames(statement: string, names: Readonly<Record<string, string>>): string {
   return statement.replace(/\{(\w+)\}/g, (_, word: string) => {
     const name = names[word]

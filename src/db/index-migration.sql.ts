@@ -1,5 +1,5 @@
-// An index to be dropped first loses its name, in a transaction that holds the ledger lock. Its new name holds its oid and is
-// never given to an index that is in use, so a late DROP hits nothing else.
+// An index to be dropped first loses its name, in a transaction that holds the ledger lock. Its new name holds its oid and
+// is never given to an index that is in use, so a late DROP hits nothing else.
 
 // Written when a process is about to build or drop an index. It covers the moment until the statement has locked the table.
 export const CREATE_TURNS = `-- migration_turn.create

@@ -26,7 +26,7 @@ import type { Migration } from './migrations.generated.ts'
 import { withTransaction } from './transaction.ts'
 
 const LOOK_AGAIN_MS = 200
-/** Deadlocks with other people's DDL. */
+/** After deadlocks with the user's DDL. */
 const DEADLOCKS_AT_MOST = 10
 const DISCARDED = 'discarded_index_'
 
@@ -44,7 +44,7 @@ interface FoundIndex {
   readonly is_valid: boolean
 }
 
-/** recorded: nothing is left to do. wait: another process is at it. again: look once more. Or the statement to send. */
+/** recorded: nothing is left to do. wait: another process is working on it. again: look once more. Or the next statement. */
 type Step = 'recorded' | 'wait' | 'again' | { readonly send: string }
 
 /** What a statement does. Throws for a statement that a migration without a transaction must not hold. */
@@ -115,7 +115,7 @@ async function nextStep(tx: ClientBase, migration: Migration, quoted: string, ho
     if (change.verb === 'drop' ? found === undefined : found?.is_valid) continue
     if (change.verb === 'create' && found === undefined) return send(render(change.table), render(change.statement))
     if (await isBeingBuilt(found!.table_oid!, found!.oid)) return 'wait'
-    // Looked at again after the locks: a build that ended in between has left a valid index.
+    // Checked again after the locks: a build that ended in between has left a valid index.
     const still = (await look()).find(({ oid }) => oid === found!.oid)
     if (still?.is_valid !== found!.is_valid) return 'again'
     const names = { index: quoteName('index', change.index), discarded: quoteName('index', DISCARDED + found!.oid) }

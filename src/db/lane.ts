@@ -2,7 +2,7 @@ import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import { SchemaError } from '../core/errors.ts'
 import { checkTx, queryableOf, type Tx } from './tx.ts'
 
-/** Whatever runs a query: a pool, a client, the caller's open transaction. */
+/** Anything that runs a query: a pool, a client, the caller's open transaction. */
 export interface Queryable {
   query(config: QueryArrayConfig): Promise<QueryArrayResult>
 }
@@ -14,13 +14,13 @@ export interface LaneOptions {
   readonly prepare?: boolean
 }
 
-/** A row by the names of its columns, as the server printed them. Parsing is left to the caller, which knows the types. */
+/** A row by column name, as text from the server. The caller knows the types and parses. */
 export type Row<Column extends string = string> = Readonly<Record<Column, string | null>>
 
-/** A row of a statement over the user's own tables, by position. */
+/** A row of a statement on the user's own tables, by position. */
 export type Cells = readonly (string | null)[]
 
-/** Postgres folds, truncates and forgives; this list does not. Quoting comes on top, for reserved words. */
+/** Stricter than Postgres, which folds and truncates names. The name is also quoted, for reserved words. */
 export function quoteSchema(schema: string): string {
   if (!/^[a-z_][a-z0-9_]{0,31}$/.test(schema) || schema.startsWith('pg_') || schema === 'information_schema') {
     throw new SchemaError(
@@ -30,18 +30,18 @@ export function quoteSchema(schema: string): string {
   return `"${schema}"`
 }
 
-/** SQL is written for the schema `leasehold`, so that it can be pasted into psql; this is the one thing rendered in. */
+/** SQL is written for the schema `leasehold`, so that it can be pasted into psql; only the schema is replaced. */
 export function renderSchema(sql: string, quotedSchema: string): string {
   return sql.replaceAll('leasehold.', `${quotedSchema}.`)
 }
 
-/** The server's own text, whatever parsers the caller has set. */
+/** Returns the server's own text, regardless of the caller's type parsers. */
 export const asPrinted = { getTypeParser: () => (value: string) => value } as unknown as NonNullable<
   QueryArrayConfig['types']
 >
 
 /**
- * One schema reached through one connection or pool: the unit that no statement ever spans two of.
+ * One schema reached through one connection or pool. No statement spans two lanes.
  * Statements are constants; their name is their first line, `-- job.claim`.
  */
 export class Lane {
@@ -91,7 +91,7 @@ export class Lane {
     return rendered
   }
 
-  /** Our statements name nothing but our own tables and functions. */
+  /** A missing relation or function means a missing migration: our statements name only our own. */
   #explain(error: unknown): never {
     const isMissing = ['42P01', '3F000', '42883', '42703'].includes(String((error as { code?: unknown } | null)?.code))
     if (!isMissing) throw error
@@ -102,7 +102,7 @@ export class Lane {
 
 interface Rendered {
   readonly config: { readonly text: string; readonly name?: string }
-  /** What its rows look like; undefined until it has returned some. */
+  /** The shape of its rows; undefined until it has returned some. */
   shape: Shape | undefined
 }
 
@@ -113,7 +113,7 @@ interface Shape {
 
 const CELLS = Symbol('cells')
 
-/** Getters over the array that the driver made: names cost nothing until they are read. */
+/** Getters over the driver's array: names cost nothing until they are read. */
 function shapeOf(fields: readonly { readonly name: string }[]): Shape {
   class NamedRow {
     readonly [CELLS]: Cells

@@ -1,7 +1,7 @@
 /**
  * Applies each migration once. Any number of processes may call migrate() at the same moment, and any may die at any point.
  *
- * **A migration is one transaction.** It locks the table leasehold.migration (the ledger), looks whether the migration is
+ * **A migration is one transaction.** It locks the table leasehold.migration (the ledger), checks whether the migration is
  * still missing, applies it and records it. The lock ends with the transaction, so a process that dies leaves all of a
  * migration or nothing. Each statement is a message of its own.
  *
@@ -16,7 +16,7 @@
  * CREATE finds the name taken and does nothing (a name is never given to a second index; `npm run migrations` checks
  * that). A process that dies before the record leaves a missing index (built by the next process), a valid one (recorded
  * by the next), an invalid one or a renamed one (dropped by the next, which then builds it again). CREATE INDEX IF NOT
- * EXISTS reports success for an invalid index, so its answer decides nothing.
+ * EXISTS reports success for an invalid index, so its result decides nothing.
  *
  * The remaining rules save work and are not needed for safety. An invalid index that a session is building is waited for:
  * the build may belong to a process that lives, or to one that died without its server session. Two builds on one table

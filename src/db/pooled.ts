@@ -1,25 +1,31 @@
-/** Statements and transactions of ours on a pool. */
+/** Our statements and transactions on a pool. */
 import type { Pool, PoolClient, PoolConfig, QueryArrayConfig, QueryArrayResult } from 'pg'
 import { DeadlineError } from '../core/errors.ts'
 import { monotonicMs, withDeadline } from '../core/timer.ts'
 import { cancelAndDestroy } from './cancel.ts'
 import type { Queryable } from './lane.ts'
 
-/** A client of a pool, until it is given back. */
+/** Begins as pg's own error does, by which others recognise it. */
+const CLOSED =
+  'Cannot use a pool after calling end on the pool: close() was called on this Leasehold, or end() on its pool. ' +
+  'Call close() last, or make a new Leasehold.'
+
+/** A client of a pool, until it is released. */
 export interface CheckedOut {
   readonly client: PoolClient
-  /** Back to the pool, which closes the client if it is broken. */
+  /** Releases the client to the pool, which closes it if it is broken. */
   giveBack(broken?: Error): void
 }
 
 /**
  * Takes a client from the pool. The listener is attached inside the pool's callback: a promise would resolve a moment later,
  * and a server that ends the session in the same packet that opens it would emit `error` to no listener, which ends the
- * process. An error that comes while nothing is asked is not lost: the next query on the client rejects. Wrappers of pools may
- * know the promise alone; theirs is taken.
+ * process. An error between queries is not lost: the next query on the client rejects. Wrappers of pools may offer only the
+ * promise; then it is used.
  */
 export function checkOut(pool: Pool): Promise<CheckedOut> {
   return new Promise((resolve, reject) => {
+    if (pool.ending) return reject(new Error(CLOSED))
     const take = (client: PoolClient) => {
       let lost: Error | undefined
       const onError = (error: Error) => {
@@ -41,9 +47,9 @@ export function checkOut(pool: Pool): Promise<CheckedOut> {
 }
 
 /**
- * Single statements on a pool, each under a deadline on our side; waiting for a client of the pool is part of it. A statement
- * that missed it may still be carried out, and is cancelled. `statement_timeout` would also apply to migrations and to the
- * user's own transactions on this pool.
+ * Single statements on a pool, each under our own deadline, which includes waiting for a client. A statement that misses it
+ * may still be carried out, and is cancelled. `statement_timeout` would also apply to migrations and to the user's own
+ * transactions on this pool.
  */
 export class PooledStatements implements Queryable {
   readonly #pool: Pool
@@ -65,7 +71,7 @@ export class PooledStatements implements Queryable {
       )
       throw error
     })
-    // The driver's own limit would leave the statement on the server: it must not come first.
+    // The driver's own limit must not fire first: it would leave the statement running on the server.
     const query = client.query({ ...config, query_timeout: 2 ** 31 - 1 } as QueryArrayConfig)
     const leftMs = Math.max(1, this.#deadlineMs - (monotonicMs() - since))
     let missed = false
@@ -78,7 +84,7 @@ export class PooledStatements implements Queryable {
       giveBack()
       return answer
     } catch (error) {
-      // Whatever went wrong, a new client is certain to work, as after pool.query().
+      // After any error a new client certainly works, as after pool.query().
       if (missed) void cancelAndDestroy(client, query, this.#stream).then(() => giveBack(error as Error))
       else giveBack(error as Error)
       throw error

@@ -1,12 +1,12 @@
 /**
- * One connection of our own, for one purpose, opened when it is first needed and again after it broke.
+ * One connection of our own, for one purpose, opened on first use and again after it broke.
  *
- * Statements run one at a time, each under a deadline on our side: a half-open socket answers nothing, for ever. A
- * statement that missed its deadline may still be carried out, so the caller must be able to ask what became of it
- * (decisions/0009); its connection is thrown away, because the late answer would be taken for the next statement's.
+ * Statements run one at a time, each under our own deadline: a half-open socket never replies. A statement that missed its
+ * deadline may still be carried out, so the caller must be able to query its outcome (decisions/0009). Its connection is
+ * destroyed, because the late reply would be taken for the next statement's.
  *
- * The server has a limit of its own, a little below ours (`statement_timeout`): a statement that waits for a lock ends
- * there, is certainly not carried out, and its connection goes on. Poolers refuse or drop that setting, so a statement that
+ * The server has its own limit, a little below ours (`statement_timeout`): a statement that waits for a lock ends there,
+ * is certainly not carried out, and its connection stays usable. Poolers refuse or drop that setting, so a statement that
  * misses our deadline is cancelled as well (decisions/0028).
  */
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
@@ -20,7 +20,7 @@ export interface SessionOptions {
   readonly connection: pg.ClientConfig
   /** For each statement, and for opening the connection. */
   readonly deadlineMs: number
-  /** Called when the connection ends by itself. */
+  /** Called when the server or the network ends the connection. */
   readonly onLost?: (error: Error) => void
   readonly onNotification?: (channel: string, message: string) => void
 }
@@ -43,7 +43,7 @@ export class Session implements Queryable {
     return answer
   }
 
-  /** Ends the connection once the statements under way have ended. Later statements open it again. */
+  /** Ends the connection after the statements in flight. Later statements open it again. */
   async close(): Promise<void> {
     await this.#turn
     this.#closed = true
@@ -55,7 +55,7 @@ export class Session implements Queryable {
     })
   }
 
-  /** At once, whatever is under way: it rejects, and so does everything later. */
+  /** At once: statements in flight reject, and so do all later ones. */
   abandon(): void {
     this.#abandoned = true
     if (this.#client !== undefined) this.#drop(this.#client)
@@ -84,7 +84,7 @@ export class Session implements Queryable {
     }
   }
 
-  /** Without a limit on the server where a pooler refuses one. */
+  /** Without a limit on the server if a pooler refuses one. */
   async #connect(): Promise<pg.Client> {
     const { connection, deadlineMs } = this.#options
     const limitMs = Math.max(1, Math.floor(deadlineMs * SERVER_LIMIT))
@@ -102,7 +102,7 @@ export class Session implements Queryable {
     const client = new pg.Client({
       keepAlive: true,
       ...connection,
-      // Not enumerable on the options of a pool, so that it is not printed by accident.
+      // Not enumerable on the options of a pool, so a spread does not copy it.
       password: connection.password,
       connectionTimeoutMillis: Math.min(connection.connectionTimeoutMillis || deadlineMs, deadlineMs),
     } as pg.ClientConfig)
@@ -143,13 +143,13 @@ export class Session implements Queryable {
   }
 }
 
-/** The server's limit, as a part of ours. */
+/** The server's limit, as a fraction of ours. */
 const SERVER_LIMIT = 0.9
 
-/** Whose pooler refuses `statement_timeout` when a connection is opened. */
+/** Connections whose pooler refuses `statement_timeout` at startup. */
 const WITHOUT_LIMIT = new WeakSet<pg.ClientConfig>()
 
-/** A lower limit of the user's stays. So does one among `options`, lower or not. */
+/** Keeps a lower limit of the user, and any limit among `options`. */
 function limitStatements(client: pg.Client, ms: number): void {
   const { connectionParameters: parameters } = client as unknown as {
     connectionParameters: { statement_timeout?: unknown; options?: string }
@@ -159,7 +159,7 @@ function limitStatements(client: pg.Client, ms: number): void {
   parameters.statement_timeout = asked > 0 ? Math.min(asked, ms) : ms
 }
 
-/** PgBouncer: "unsupported startup parameter: statement_timeout". Others say it in other words. */
+/** PgBouncer: "unsupported startup parameter: statement_timeout". Other poolers word it differently. */
 function refusesLimit(error: unknown): boolean {
   return error instanceof Error && /statement_timeout|startup parameter/.test(error.message)
 }
@@ -176,15 +176,15 @@ export function maybeSent(error: unknown): boolean {
   return !(typeof error === 'object' && error !== null && NOT_CARRIED_OUT.has(error))
 }
 
-/** By the server's limit or by a cancel request. It checks for neither once it has begun to commit. */
+/** By the server's limit or by a cancel request. Postgres checks for neither once it has begun to commit. */
 function isCancelled(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.code === '57014'
 }
 
 /**
- * After an ordinary refusal the connection is as good as before. Not after a server that shuts down (57P), one that became
- * read-only because another was promoted (25006), a pooler that mixed up prepared statements (26000, 42P05), or anything
- * that did not come from a server at all.
+ * Whether the connection is usable after this error. It is after an ordinary refusal. It is not after a server that shuts
+ * down (57P), one that became read-only because another was promoted (25006), a pooler that mixed up prepared statements
+ * (26000, 42P05), or any error that did not come from a server.
  */
 function isUsableAfter(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return false

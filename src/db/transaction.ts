@@ -6,11 +6,11 @@ import { isConflict, waitAfterConflict } from './conflict.ts'
 import { checkOut } from './pooled.ts'
 
 export interface TransactionOptions {
-  /** Default: what the database is set to, usually read committed. */
+  /** Default: the database's setting, usually read committed. */
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable'
   /**
-   * How often `work` is begun at most, when Postgres gives it up in favour of another transaction (40001, 40P01). All that
-   * it did in the database is undone before it begins again; what it did elsewhere is not. Default: 1.
+   * How often `work` begins at most, when Postgres aborts it in favour of another transaction (40001, 40P01). Its changes
+   * in the database are rolled back before it begins again; its effects elsewhere are not. Default: 1.
    */
   readonly attempts?: number
 }
@@ -22,8 +22,8 @@ const BEGIN = {
 } as const
 
 /**
- * Runs `work` in one transaction: commits what it returns, rolls back what it throws. A client that cannot even roll
- * back is broken and leaves the pool.
+ * Runs `work` in one transaction: commits when it returns, rolls back when it throws. A client that cannot roll back is
+ * broken and leaves the pool.
  */
 export async function withTransaction<T>(
   db: Pool | ClientBase,
@@ -67,7 +67,7 @@ async function once<T>(db: Pool | ClientBase, begin: string, work: (tx: ClientBa
   }
 }
 
-// A client can do everything a pool can but hand out clients.
+// A client has every method of a pool but those that hand out clients.
 export function isPool(db: object): db is Pool & { connect(): Promise<PoolClient> } {
   return 'totalCount' in db
 }

@@ -1,6 +1,6 @@
 /**
- * The caller's open transaction: the client of pg on which BEGIN was sent, or a function that runs a statement in it. The function
- * is all that another driver or an ORM has to provide.
+ * The caller's open transaction: the pg client on which BEGIN was sent, or a function that runs a statement in it. Another
+ * driver or an ORM has to provide only the function.
  */
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
@@ -14,18 +14,18 @@ export type TxFunction = (
 
 export type Tx = Queryable | TxFunction
 
-/** As much of pg's client as tells whether BEGIN was sent. */
+/** The members of pg's client that show whether BEGIN was sent. */
 interface Client {
   readonly readyForQuery?: boolean
   getTransactionStatus?(): string | null
 }
 
-// A client can do everything that a pool can but hand out clients.
+// A client has every method of a pool but those that hand out clients.
 function isPool(tx: object): boolean {
   return 'totalCount' in tx
 }
 
-/** Refuses what is certainly no open transaction. */
+/** Refuses a value that is certainly no open transaction. */
 export function checkTx<Given extends Tx>(tx: Given): Given {
   if (typeof tx === 'function') return tx
   if (typeof tx !== 'object' || tx === null || typeof tx.query !== 'function') {
@@ -34,10 +34,10 @@ export function checkTx<Given extends Tx>(tx: Given): Given {
       'it must be the pg client of an open transaction, or a function (text, values) => rows that runs a statement in yours',
     )
   }
-  // A pool would take any connection, and none of them has the transaction.
+  // A pool would use any connection, and none of them has the transaction.
   if (isPool(tx)) throw new InvalidOptionError('tx', 'it is a pool; pass the client on which you sent BEGIN')
   const client = tx as Client
-  // While a statement is under way, which may be BEGIN, the status is that of the one before.
+  // While a statement is in flight, which may be BEGIN, the status is that of the one before.
   if (client.readyForQuery !== true) return tx
   const status = client.getTransactionStatus?.()
   if (status === 'I')
@@ -50,7 +50,7 @@ export function queryableOf(tx: Tx): Queryable {
   return typeof tx === 'function' ? new FunctionQueryable(tx) : tx
 }
 
-/** Rows come as the server prints them, whatever the driver made of them. */
+/** Returns rows as the server prints them, regardless of the driver's type parsers. */
 class FunctionQueryable implements Queryable {
   readonly #run: TxFunction
 
@@ -71,7 +71,7 @@ class FunctionQueryable implements Queryable {
   }
 }
 
-/** Lists as Postgres reads them: drivers differ in what they make of an array. */
+/** Lists as Postgres array literals: drivers render arrays differently. */
 function parameter(value: unknown): string | number | null {
   if (value === null || value === undefined) return null
   if (Array.isArray(value)) return `{${value.map(element).join(',')}}`

@@ -1,12 +1,12 @@
 // Two fences. The job row, locked with the test of id and claim, decides whether this worker may begin an effect; FOR SHARE,
-// so that several effects of one job can be under way, and neither sweep nor claim nor outcome comes between the test and
-// the marker. The run on the marker decides whose report about it counts: a statement of an earlier run that arrives late
-// finds another run, also within one claim.
+// so that several effects of one job can be in flight, and neither sweep nor claim nor outcome comes between the test and
+// the marker. The run on the marker decides whose report about it counts: a late statement of an earlier run finds another
+// run, also within one claim.
 //   $1 job id  $2 claim id  $3 name  $4 run id
 
-// One statement: the marker is there if and only if the lease was held. held is null when the lease is gone; otherwise the
-// marker was begun just now, or it was there before, and the rest says by whom. Neither: somebody made it since this
-// statement's snapshot, so ask again.
+// One statement: the marker exists if and only if the lease was held. held is null when the lease is gone; otherwise the
+// marker was begun just now, or it existed before, and the other columns name its run. Neither: another session inserted it
+// after this statement's snapshot, so the caller sends it again.
 export const BEGIN = `-- effect.begin
 with held as materialized (
   select id, lease_generation, salt from leasehold.job where id = $1 and claim_id = $2 for share
@@ -23,7 +23,7 @@ select (select true from held) as held, (select true from begun) as begun, (sele
   (select done from found) as done, (select result from found) as result,
   extract(epoch from coalesce((select started_at from begun), (select started_at from found))) * 1000 as started_ms`
 
-// For those who would rather do it twice than not at all.   $5 the run that was found
+// For ifUnknown: 'retry', which prefers to run the effect twice over not at all.   $5 the run that was found
 export const TAKE_OVER = `-- effect.take_over
 with held as materialized (
   select id, lease_generation from leasehold.job where id = $1 and claim_id = $2 for share
@@ -35,8 +35,8 @@ with held as materialized (
 )
 select (select true from held) as held, (select true from taken) as taken`
 
-// That it happened is true whether or not the lease still lasts: while the marker is ours, nobody else has begun it, and
-// whoever comes next is spared the question. The handler is told if it has lost the job.   $5 result
+// Recorded whether or not the lease still lasts: while the marker is ours, no other run has begun the effect, and the next
+// attempt then knows that it happened. `held` shows the handler whether it has lost the job.   $5 result
 export const DONE = `-- effect.done
 with noted as (
   update leasehold.effect set finished_at = leasehold.clock(), result = $5::jsonb
@@ -48,20 +48,9 @@ select coalesce((select true from noted),
       where job_id = $1 and name = $3 and run_id = $4 and finished_at is not null)) as recorded,
   (select true from leasehold.job where id = $1 and claim_id = $2) as held`
 
-// It certainly did not happen.   $1 job id  $2 name  $3 run id
+// The effect certainly did not happen.   $1 job id  $2 name  $3 run id
 export const NOT_DONE = `-- effect.not_done
 delete from leasehold.effect where job_id = $1 and name = $2 and run_id = $3 and finished_at is null`
-
-// In the caller's transaction: an effect that throws leaves neither a half of itself nor its marker, and the transaction can
-// go on. The lock on the job row is taken before it, or it would go with it.
-export const SAVEPOINT = `-- effect.savepoint
-savepoint leasehold_effect`
-
-export const RELEASE = `-- effect.release
-release savepoint leasehold_effect`
-
-export const ROLL_BACK = `-- effect.roll_back
-rollback to savepoint leasehold_effect`
 
 // $1 job id
 export const LIST_EFFECTS = `-- effect.list
@@ -69,8 +58,8 @@ select name, lease_generation, extract(epoch from started_at) * 1000 as started_
   extract(epoch from finished_at) * 1000 as finished_ms, result
 from leasehold.effect where job_id = $1 order by started_at, name`
 
-// An operator has found out. Not while the job is processing: its worker may be doing it this moment. The job's row is
-// locked, or that of its dead letter, so that it can be neither claimed nor redriven meanwhile.
+// An operator reports the outcome. Refused while the job is processing: its worker may be running the effect. The job's row
+// is locked, or that of its dead letter, so that it can be neither claimed nor redriven meanwhile.
 //   $1 job id  $2 name  $3 whether it happened  $4 result  $5 by
 export const SETTLE_EFFECT = `-- effect.settle
 with waiting as materialized (
@@ -95,7 +84,7 @@ with waiting as materialized (
 )
 select coalesce((select true from done), (select true from removed)) as settled, (select claimed from waiting) as claimed`
 
-// Walks the effects in the order of their jobs, a bounded number a call, from where the last call ended. While a job can
+// Walks the effects in the order of their jobs, a bounded number per call, from where the last call ended. While a job can
 // run again, also after a redrive, its effects stay.
 //   $1 job id to start after  $2 effects to look at  $3 age in ms
 export const PRUNE_EFFECTS = `-- effect.prune

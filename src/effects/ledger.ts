@@ -1,4 +1,4 @@
-/** The ledger of effects: what was begun for a job, what is done, and with what result. */
+/** The ledger of effects: which were begun for a job, which are done, and their results. */
 import { checkInteger, checkMilliseconds, checkText } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
@@ -8,43 +8,39 @@ import type { Lane, Row } from '../db/lane.ts'
 import { checkId } from '../db/parameters.ts'
 import type { JobId, Lease } from '../jobs/job.ts'
 import { type ByOption, checkBy } from '../jobs/operator.ts'
-import { refuseWithoutTransaction } from '../jobs/outcome.ts'
 import {
   BEGIN,
   DONE,
   LIST_EFFECTS,
   NOT_DONE,
   PRUNE_EFFECTS,
-  RELEASE,
-  ROLL_BACK,
-  SAVEPOINT,
   SETTLE_EFFECT,
   TAKE_OVER,
 } from './effect.sql.ts'
 
 const NAME_BYTES = 200
-/** Handlers go on with what comes back, so it is cut far later than the result of a job, which is for people. */
+/** Handlers continue with this result, so it may be far larger than the result of a job, which is for people. */
 const RESULT_BYTES = 32 * 1024 * 1024
 
 export function checkName(name: string): string {
   return checkText('effect name', name, NAME_BYTES)
 }
 
-/** One run of an effect: what it says counts while the marker is its own. */
+/** One run of an effect: its reports count while the marker carries its id. */
 export interface Run {
   readonly lease: Lease
   readonly name: string
   readonly id: string
 }
 
-/** refused: the lease is gone. started: by that run, since then, and no end is on record. */
+/** refused: the lease is gone. started: by that run, since then, and no end is recorded. */
 export type Begun =
   | { readonly state: 'refused' }
   | { readonly state: 'begun'; readonly since: Date }
   | { readonly state: 'done'; readonly result: unknown }
   | { readonly state: 'started'; readonly by: string; readonly since: Date }
 
-/** Notes that the effect is about to happen, if nobody has before. */
+/** Records that the effect is about to happen, unless an earlier run has. */
 export async function begin(lane: Lane, run: Run): Promise<Begun> {
   for (;;) {
     const [row] = await send<BeginColumn>(lane, BEGIN, valuesOf(run))
@@ -56,7 +52,7 @@ export async function begin(lane: Lane, run: Run): Promise<Begun> {
   }
 }
 
-/** True: the marker of that run is ours now. False: it is no longer as it was, so look again. */
+/** True: the marker of that run is ours now. False: it has changed, so look again. */
 export async function takeOver(lane: Lane, run: Run, from: string): Promise<boolean | 'refused'> {
   const [row] = await send<'held' | 'taken'>(lane, TAKE_OVER, [...valuesOf(run), from])
   return row!.held === null ? 'refused' : row!.taken !== null
@@ -73,22 +69,6 @@ export async function notDone(lane: Lane, { lease, name, id }: Run): Promise<voi
   await send(lane, NOT_DONE, [lease.jobId, name, id])
 }
 
-/** Runs `work` in the caller's transaction: what it did there is undone if it throws, and nothing else. */
-export async function undoingFailure<T>(tx: Lane, work: () => Promise<T>): Promise<T> {
-  await tx.run(SAVEPOINT, []).catch(refuseWithoutTransaction)
-  try {
-    const result = await work()
-    await tx.run(RELEASE, [])
-    return result
-  } catch (error) {
-    try {
-      await tx.run(ROLL_BACK, [])
-      await tx.run(RELEASE, [])
-    } catch {} // The transaction is over, by a lost connection or by somebody's ROLLBACK, and with it all that was done.
-    throw error
-  }
-}
-
 function valuesOf({ lease, name, id }: Run): unknown[] {
   return [lease.jobId, lease.claimId, name, id]
 }
@@ -103,7 +83,7 @@ function send<Column extends string>(
   return settlingConflicts(lane.standsAlone, () => lane.run<Column>(statement, values))
 }
 
-/** undefined is no JSON: it is kept as no result at all, and so comes back. */
+/** undefined is not JSON: it is stored as no result, and returned as undefined. */
 export function encode(result: unknown): string | null {
   return result === undefined ? null : encodeSafely(result, { bytes: RESULT_BYTES })
 }
@@ -112,11 +92,11 @@ export function decode(result: string | null | undefined): unknown {
   return result == null ? undefined : JSON.parse(result)
 }
 
-/** One effect of a job. started: it was begun, and its end is not on record. */
+/** One effect of a job. started: it was begun, and no end is recorded. */
 export interface Effect {
   readonly name: string
   readonly state: 'started' | 'done'
-  /** Of the claim that began it. */
+  /** Generation of the claim that began it. */
   readonly generation: number
   readonly startedAt: Date
   readonly finishedAt: Date | null
@@ -138,10 +118,10 @@ export async function listEffects(lane: Lane, jobId: JobId): Promise<Effect[]> {
   }))
 }
 
-/** What somebody found out about an effect that was begun. */
+/** What an operator found out about an effect that was begun. */
 export type EffectFinding = { readonly happened: true; readonly result?: unknown } | { readonly happened: false }
 
-/** processing: a worker has the job, so its word counts. nothing to settle: there is no such effect, or it is done. */
+/** processing: a worker holds the job, and will report itself. nothing to settle: no such effect, or it is done. */
 export type EffectSettled = 'settled' | 'processing' | 'nothing to settle'
 
 export async function settleEffect(
@@ -163,7 +143,7 @@ export async function settleEffect(
 
 /**
  * Looks at up to `limit` effects after job `after` and deletes those older than `ageMs` whose job cannot run again. Returns
- * where to go on, or undefined at the end.
+ * where to continue, or undefined at the end.
  */
 export async function pruneEffects(
   lane: Lane,

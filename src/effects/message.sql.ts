@@ -1,4 +1,4 @@
-// A racing insert of the same message waits until the other transaction has ended, and then knows.
+// A concurrent insert of the same message waits until the other transaction has ended, and then sees the row or not.
 //   $1 source  $2 message id  $3 keep for so many ms
 export const FIRST_TIME = `-- message.first_time
 insert into leasehold.processed_message (source, message_id, processed_at, forget_at)
@@ -6,7 +6,7 @@ values ($1, $2, leasehold.clock(), leasehold.clock() + $3 * interval '1 ms')
 on conflict (source, message_id) do nothing
 returning source`
 
-// Nothing ever changes such a row, so its place is its name.   $1 messages at most
+// Such a row never changes, so its ctid identifies it.   $1 messages at most
 export const PRUNE_MESSAGES = `-- message.prune
 delete from leasehold.processed_message
 where ctid = any (array(

@@ -1,4 +1,4 @@
-/** Messages of somebody else's queue, which delivers at least once: handled once, in the transaction of what they cause. */
+/** Messages of another queue, which delivers at least once: handled once, in the transaction of their effects. */
 import type { ClientBase, Pool } from 'pg'
 import { checkInteger, checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
@@ -13,13 +13,13 @@ import { FIRST_TIME, PRUNE_MESSAGES } from './message.sql.ts'
 const DAY_MS = 86_400_000
 const NAME_BYTES = 200
 const ID_BYTES = 1_000
-/** Of one message, when Postgres gives its transaction up. */
+/** Of one message, when Postgres aborts its transaction. */
 const ATTEMPTS = 20
 
 export interface MessageSourceOptions {
-  /** How long the queue may deliver a message again: its retention, since a message can wait that long. Default: 14d. */
+  /** How long the queue may redeliver a message: its retention, since a message can wait that long. Default: 14d. */
   readonly redeliveredFor?: Duration
-  /** How long its id is remembered; longer than that. Default: a day longer. */
+  /** How long its id is remembered; must be longer. Default: a day longer. */
   readonly keep?: Duration
 }
 
@@ -29,7 +29,7 @@ export interface MessageSource {
   readonly keepMs: number
 }
 
-/** Declares where messages come from. An id that is forgotten before the queue has forgotten the message is refused here. */
+/** Declares a source of messages. Throws if ids would be forgotten before the queue stops redelivering. */
 export function messageSource(name: string, options: MessageSourceOptions = {}): MessageSource {
   checkText('messageSource', name, NAME_BYTES)
   checkOptions('messageSource', options, ['redeliveredFor', 'keep'])
@@ -49,7 +49,7 @@ export function checkSource(source: MessageSource): void {
   throw new InvalidOptionError('source', "declare it with messageSource('name', { … })")
 }
 
-/** Whether this message is new; it is handled exactly when the caller's transaction commits. */
+/** Whether this message is new. It counts as handled exactly when the caller's transaction commits. */
 export async function firstTime(tx: Lane, source: MessageSource, messageId: string): Promise<boolean> {
   checkSource(source)
   const values = [source.name, checkText('messageId', messageId, ID_BYTES), source.keepMs]
@@ -57,7 +57,7 @@ export async function firstTime(tx: Lane, source: MessageSource, messageId: stri
   return (await settlingConflicts(tx.standsAlone, () => tx.run(FIRST_TIME, values))).length > 0
 }
 
-/** What became of a message. */
+/** The outcome of a message. */
 export type HandledMessage<T> =
   | { readonly outcome: 'applied'; readonly result: T }
   | { readonly outcome: 'already_handled' }
@@ -76,7 +76,7 @@ export function oncePerMessage<T>(
   return withTransaction(pool, work, { attempts: ATTEMPTS })
 }
 
-/** Forgets messages past their time. Returns how many. */
+/** Deletes messages past their retention. Returns how many. */
 export async function pruneMessages(lane: Lane, limit = 10_000): Promise<number> {
   return (await lane.run(PRUNE_MESSAGES, [checkInteger('limit', limit, 1, 10_000)])).length
 }

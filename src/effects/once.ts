@@ -1,9 +1,9 @@
 /**
  * Effects that happen once, however often their job runs (decisions/0021).
  *
- * In the caller's transaction the marker commits with the effect, so there is no doubt. Elsewhere the marker is committed
- * first and the end is noted afterwards. In between lies a moment in which a crash leaves a marker that says: begun, and
- * nobody knows. What happens then is the caller's choice: stop and ask a person, or do it again.
+ * In the caller's transaction the marker commits with the effect, so its state is always known. Elsewhere the marker commits
+ * first and the end is recorded afterwards. A crash in between leaves a marker that was begun and has no end: whether the
+ * effect happened is unknown. The caller chooses what happens then: stop and ask a person, or run it again.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
@@ -14,20 +14,21 @@ import { NotDone } from '../core/steering.ts'
 import { sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
+import { undoingFailure } from '../db/savepoint.ts'
 import { checkTx, type Tx } from '../db/tx.ts'
 import { type Lease, leaseOf } from '../jobs/job.ts'
 import { lockLease } from './lease.ts'
-import { begin, checkName, decode, done, encode, notDone, type Run, takeOver, undoingFailure } from './ledger.ts'
+import { begin, checkName, decode, done, encode, notDone, type Run, takeOver } from './ledger.ts'
 
-/** Before the effect nothing is lost by giving up; after it, a person will have to find out. */
+/** Before the effect nothing is lost by giving up; after it, a person has to find out. */
 const BEGIN_TRIES = 5
 const DONE_TRIES = 10
 const LONGEST_WAIT_MS = 1_000
 
 export interface OnceOptions {
   /**
-   * What to do when an earlier attempt began the effect and its end is not on record. stop: throw EffectUnknownError, which
-   * makes the job a dead letter: at most once. retry: do it again: at least once, for services that know your key.
+   * What to do when an earlier attempt began the effect and recorded no end. stop: throw EffectUnknownError, which makes the
+   * job a dead letter: at most once. retry: run it again: at least once, for services that accept an idempotency key.
    * Default: stop.
    */
   readonly ifUnknown?: 'stop' | 'retry'
@@ -35,8 +36,8 @@ export interface OnceOptions {
 
 export interface Once {
   /**
-   * In your open transaction: the effect, its marker and its result commit together. If it throws, it is undone, and nothing
-   * else is. The result is what JSON keeps of it, as below.
+   * In your open transaction: the effect, its marker and its result commit together. If it throws, only the effect is
+   * undone. The result is stored as JSON, as below.
    */
   <T, Own extends Tx>(
     name: string,
@@ -44,8 +45,8 @@ export interface Once {
     options: OnceOptions & { readonly tx: Own },
   ): Promise<T>
   /**
-   * Runs the effect at most once across all attempts of this job, and returns what it returned, as JSON keeps it: a repeat
-   * returns the same without running it. So T should be what JSON can hold: a Date comes back as a string, a Map as {}.
+   * Runs the effect at most once across all attempts of this job, and returns its result as JSON keeps it: a repeat
+   * returns the same without running it. So T should be what JSON can hold: a Date becomes a string, a Map becomes {}.
    */
   <T>(name: string, effect: () => Promise<T> | T, options?: OnceOptions): Promise<T>
 }
@@ -53,21 +54,21 @@ export interface Once {
 type AnyEffect = (tx?: Tx) => unknown
 type AnyOptions = OnceOptions & { readonly tx?: Tx }
 
-/** What this process knows of the job. */
+/** The job's state in this process. */
 export interface Standing {
   /** The lease is gone. */
   isLost(): boolean
-  /** complete(tx) was called: that transaction, while it is open, has the job row to itself. */
+  /** complete(tx) was called: while that transaction is open, it locks the job row. */
   isCompleted(): boolean
 }
 
-/** An effect that is being run. */
+/** A running effect. */
 interface Frame {
   readonly effects: Effects
   readonly name: string
   readonly tx: Tx | undefined
   readonly outer: Frame | undefined
-  /** The last that was begun inside it, in its transaction. */
+  /** The last effect begun inside it, in its transaction. */
   turn: Promise<unknown>
   isRunning: boolean
 }
@@ -79,7 +80,7 @@ function* framesFrom(frame: Frame | undefined): Generator<Frame> {
   for (let next = frame; next !== undefined; next = next.outer) if (next.isRunning) yield next
 }
 
-/** Savepoints of one transaction end in the reverse order of their beginning, so what is not nested takes turns. */
+/** Savepoints of one transaction end in the reverse order of their beginning, so effects that are not nested take turns. */
 async function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   const around = [...framesFrom(frames.getStore())].find((frame) => frame.tx === tx)
   const line = around ?? turns.get(tx) ?? { turn: Promise.resolve() }
@@ -89,14 +90,14 @@ async function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   return own
 }
 
-/** What an attempt has begun, and what it has run of that. */
+/** The effects that an attempt has begun and run. */
 export class Effects {
   readonly #lane: Lane
   readonly #lease: Lease
   readonly #standing: Standing
   readonly #running = new Map<string, { readonly tx: Tx | undefined; readonly promise: Promise<unknown> }>()
   readonly #underWay = new Set<Promise<unknown>>()
-  /** Ours, and certainly not done: not run yet, or in vain. */
+  /** Our runs that had no effect: not started, or threw NotDone. */
   readonly #idle = new Set<string>()
   #ended = false
 
@@ -153,13 +154,13 @@ export class Effects {
   }
 
   /**
-   * Resolves when no effect is under way; from then on none is begun. Whoever gives the job back waits for this, or the next
-   * attempt would begin what this one is still doing.
+   * Resolves when no effect is running; from then on none begins. The worker waits for this before it releases the job:
+   * otherwise the next attempt would begin an effect that this one is still running.
    */
   async end(): Promise<void> {
     while (this.#underWay.size > 0) {
       await Promise.allSettled(this.#underWay)
-      // Who waited for one may begin another.
+      // Code that awaited one effect may begin another.
       await setImmediate()
     }
     this.#ended = true
@@ -197,7 +198,7 @@ class Call {
   async run(effect: AnyEffect): Promise<unknown> {
     if (this.#isLost()) throw new LeaseLostError(this.#lease)
     if (this.#tx === undefined) return this.#attempt(effect)
-    // Before the savepoint, so that rolling back to it does not let go of the lease.
+    // Before the savepoint, because a rollback to it would release the lease.
     await lockLease(this.#lane, this.#lease)
     return undoingFailure(this.#lane, () => this.#attempt(effect))
   }
@@ -207,7 +208,7 @@ class Call {
     const begun = await this.#begin()
     if (begun.done) return begun.result
     if (this.#isLost()) {
-      // This process stood still. What it did not run did not happen.
+      // This process was suspended. The effect has not run.
       if (this.#tx === undefined) await this.#remove().catch(() => {})
       throw new LeaseLostError(this.#lease)
     }
@@ -219,7 +220,7 @@ class Call {
       throw await this.#afterFailure(error, begun.since)
     }
     await this.#record(result, begun.since)
-    // As the next attempt would get it, so that what works today works after a crash.
+    // Decoded, as the next attempt would get it, so that a difference shows before the first crash.
     return decode(result)
   }
 
@@ -229,13 +230,13 @@ class Call {
       if (found.state === 'refused') throw new LeaseLostError(this.#lease)
       if (found.state === 'done') return { done: true, result: found.result }
       const { since } = found
-      // Begun just now, or a moment ago, and only the reply was lost.
+      // Begun just now, or by a request whose reply was lost.
       if (found.state === 'begun' || found.by === this.#run.id) return { done: false, since }
       const { by } = found
       if (this.#ifUnknown === 'stop' && !this.#idle.has(by)) throw this.#unknown(since)
       const taken = await this.#send(BEGIN_TRIES, () => takeOver(this.#lane, this.#run, by))
       if (taken === 'refused') throw new LeaseLostError(this.#lease)
-      // Ours now, or changed by somebody: the next look tells.
+      // Ours now, or changed by another run: look again.
     }
   }
 
@@ -248,7 +249,7 @@ class Call {
     if (!answer.recorded || !isHeld) throw new LeaseLostError(this.#lease)
   }
 
-  /** What the handler is to see. */
+  /** The error that the handler receives. */
   async #afterFailure(error: unknown, since: Date): Promise<unknown> {
     const isNotDone = isA(NotDone, error)
     // Its marker is rolled back.
@@ -276,7 +277,7 @@ class Call {
     return new EffectUnknownError(this.#lease.jobId, this.#run.name, since.toISOString(), options)
   }
 
-  /** Every statement here may be sent twice. Not in a transaction, which is over when its connection is. */
+  /** Every statement here may be sent twice, but not in a transaction, which ends with its connection. */
   async #send<T>(tries: number, send: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -289,7 +290,7 @@ class Call {
   }
 }
 
-/** A proxy can throw at the mere question what it is. */
+/** A proxy can throw in `instanceof`. */
 function isA<T>(type: abstract new (...args: never[]) => T, error: unknown): error is T {
   try {
     return error instanceof type

@@ -9,7 +9,7 @@ export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number]
 
 /** One claim of a job, and how it ended. */
 export interface Attempt {
-  /** 1 for the first. Repeats after an attempt that was returned: released, snoozed, or lost with its worker. */
+  /** 1 for the first. Repeats after an attempt that was not spent: released, snoozed, or lost with its worker. */
   readonly attempt: number
   /** Grows with each claim, for the life of the job. */
   readonly generation: number

@@ -1,4 +1,4 @@
-// What people ask about jobs. Read-only, and not on any hot path.
+// Lists and lookups of jobs for people. Read-only, and not on any hot path.
 
 // Newest first, a walk down the primary key of one table.
 //   $1 ids below, or null  $2 queue or null  $3 kind or null  $4 at most  $5 status or null
@@ -22,7 +22,7 @@ where ($1::bigint is null or id < $1) and ($2::text is null or queue = $2) and (
 order by id desc
 limit $4`
 
-// Jobs in whatever table they are, in the order asked for.   $1 ids
+// Jobs from all tables, in the order of the ids.   $1 ids
 export const GET = `-- inspect.get
 select j.*
 from unnest((select $1::bigint[])) with ordinality as i (id, position)

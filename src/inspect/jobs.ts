@@ -8,7 +8,7 @@ import { checkId, idArray } from '../db/parameters.ts'
 import { type JobId, STATUSES, type Status } from '../jobs/job.ts'
 import { GET, LIST_DEAD_LETTERS, LIST_FINISHED, LIST_UNFINISHED } from './jobs.sql.ts'
 
-/** A job as it stood when it was asked about. */
+/** A job at the time of the query. */
 export interface JobSnapshot<Result = unknown> {
   readonly id: JobId
   readonly queue: string
@@ -17,17 +17,16 @@ export interface JobSnapshot<Result = unknown> {
   /** Why a pending job does not run yet. */
   readonly label: 'ready' | 'scheduled' | 'retrying' | 'paused' | 'blocked' | null
   readonly input: unknown
-  /** What the handler returned. */
-  /** What its handler returned, as JSON keeps it; null before, and if it returned nothing. */
+  /** The handler's return value, as JSON keeps it; null before, and if it returned nothing. */
   readonly result: Result | null
   readonly lastError: ErrorDescription | null
-  /** Why it is a dead letter, or why it was cancelled. */
+  /** Why it became a dead letter, or was cancelled. */
   readonly reason: string | null
   readonly attempts: number
   readonly maxAttempts: number
   readonly priority: number
   readonly generation: number
-  /** The label of the worker that has it, or had it last. */
+  /** The label of the worker that holds it, or held it last. */
   readonly claimedBy: string | null
   readonly progress: unknown
   readonly partitionKey: string | null
@@ -46,7 +45,7 @@ export interface ListOptions {
   readonly queue?: string
   /** Default: 100, at most 1,000. */
   readonly limit?: number
-  /** Only jobs enqueued before this one: the last id of the page before. */
+  /** Only jobs enqueued before this one; pass the last id of the page before. */
   readonly before?: string
 }
 
@@ -72,7 +71,7 @@ export async function listJobs(lane: Lane, options: ListOptions = {}): Promise<J
     ...(asked('dead') ? await lane.run<'id'>(LIST_DEAD_LETTERS, values) : []),
     ...(asked('archive') ? await lane.run<'id'>(LIST_FINISHED, [...values, status ?? null]) : []),
   ]
-  // A job that moved between two statements may be in both lists, or in neither: ids once, and newest first.
+  // A job that moved between two statements may be in both lists or in neither: keep each id once, newest first.
   const ids = [...new Set(rows.map(({ id }) => BigInt(id!)))].sort((a, b) => (a > b ? -1 : 1)).slice(0, limit)
   return ids.length === 0 ? [] : getJobs(lane, ids.map(String) as JobId[])
 }

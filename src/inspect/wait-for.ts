@@ -12,7 +12,7 @@ export interface WaitForOptions {
   readonly signal?: AbortSignal
 }
 
-/** How a job ended. */
+/** A job that has ended. */
 export type Finished<Result = unknown> = JobSnapshot<Result> & { readonly status: 'completed' | 'dead_letter' | 'cancelled' }
 
 /** Polls until the job has ended. Throws TimedOutError after the timeout, JobNotFoundError if there is no such job. */

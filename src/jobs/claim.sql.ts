@@ -1,5 +1,5 @@
 // The claim itself is a function in the database, leasehold.claim(): migrations/0003_claim_and_finish.sql has its argument,
-// decisions/0006 says why it lives there.
+// Why it lives there: decisions/0006.
 //   $1 claim id  $2 worker id  $3 lease in ms  $4 limit  $5 kinds  $6–$9 spots, or $6 queues  $10, $11 due for so many ms
 //   $12, $13 crashes  $14 buckets or null  $15 share
 export const CLAIM = `-- job.claim
@@ -14,7 +14,7 @@ returning id`
 
 // Claims whose every job has its outcome. The sweep would remove them when their leases expire; this keeps the ledger
 // short, and shows the sweep which job was the only one of its worker. A failover may have lost an outcome that this worker was
-// told of: then the job is still held under the claim, which stays for the sweep to find.
+// known: then the job is still held under the claim, which stays for the sweep to find.
 export const CLOSE = `-- claim.close
 delete from leasehold.claim c
 where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2

@@ -112,7 +112,7 @@ async function claimWithCrashes(
   return toClaimed(request, rows)
 }
 
-/** What every claim says, the share excepted. */
+/** The arguments of every claim, the share excepted. */
 export function claimArguments({ claimId, leaseMs, limit, kinds }: ClaimRequest, walk: Walk): unknown[] {
   return [
     checkId('claimId', claimId),
@@ -166,7 +166,7 @@ function comesBefore(one: ClaimedJob, other: ClaimedJob): boolean {
   return one.jobId.length === other.jobId.length ? one.jobId < other.jobId : one.jobId.length < other.jobId.length
 }
 
-/** Extends the leases still held and says which are lost. One row per claim is written, however many jobs it covers. */
+/** Extends the leases still held and returns which are lost. One row per claim is written, however many jobs it covers. */
 export async function renew(
   lane: Lane,
   worker: Worker,
@@ -183,7 +183,7 @@ export async function closeClaims(lane: Lane, worker: Worker, claimIds: readonly
   await lane.run(CLOSE, [idArray('claimIds', claimIds), worker.id])
 }
 
-/** Releases whatever a claim took, when its reply was lost and nothing of it can have started. */
+/** Releases all that a claim took, when its reply was lost and nothing of it can have started. */
 export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<Lease[]> {
   const rows = await lane.run<'id' | 'lease_generation'>(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
   return rows.map((row) => ({ jobId: row.id as JobId, claimId, generation: Number(row.lease_generation) }))

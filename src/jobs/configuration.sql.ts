@@ -56,7 +56,7 @@ select name, queue, priority, max_attempts, extract(epoch from keep) * 1000 as k
 from leasehold.kind where name = any ((select $1::text[])::text[])
 order by name`
 
-// Pending jobs of these kinds in other queues than theirs: nobody claims them there once the kind has moved. A walk from queue to
+// Pending jobs of these kinds in other queues than theirs: no worker claims them there once the kind has moved. A walk from queue to
 // queue by the claim's index, which reads one entry for each, and a look at the first jobs in each; so a few may be missed.
 //   $1 kinds  $2 their queues  $3 queues at most  $4 jobs of each at most
 export const FIND_STRANDED = `-- job.stranded

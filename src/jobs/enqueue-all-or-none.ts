@@ -9,9 +9,9 @@
 import type { Pool } from 'pg'
 import { IdempotencyConflictError, type KeyConflict } from '../core/errors.ts'
 import type { Lane } from '../db/lane.ts'
+import { undoingFailure } from '../db/savepoint.ts'
 import { withTransaction } from '../db/transaction.ts'
 import type { Tx } from '../db/tx.ts'
-import { RELEASE_SAVEPOINT, ROLL_BACK_TO_SAVEPOINT, SAVEPOINT } from './enqueue.sql.ts'
 import { type Enqueued, enqueue, type NewJob } from './enqueue.ts'
 
 export async function enqueueAllOrNone(
@@ -32,18 +32,5 @@ export async function enqueueAllOrNone(
   const isAlone = jobs.length <= 1 || jobs.every(({ idempotencyKey }) => idempotencyKey === undefined)
   if (tx === undefined) return isAlone ? store(lane) : withTransaction(pool, (own) => store(lane.within(own)))
   const within = lane.within(tx)
-  return isAlone ? store(within) : belowSavepoint(within, () => store(within))
-}
-
-async function belowSavepoint<T>(lane: Lane, work: () => Promise<T>): Promise<T> {
-  await lane.run(SAVEPOINT, [])
-  try {
-    const result = await work()
-    await lane.run(RELEASE_SAVEPOINT, [])
-    return result
-  } catch (error) {
-    // Any other error has broken the transaction, or its connection, and is the caller's to deal with.
-    if (error instanceof IdempotencyConflictError) await lane.run(ROLL_BACK_TO_SAVEPOINT, [])
-    throw error
-  }
+  return isAlone ? store(within) : undoingFailure(within, () => store(within))
 }

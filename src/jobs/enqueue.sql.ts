@@ -1,8 +1,8 @@
-// Arrays are hidden behind a subselect, here and in every other statement: the planner then expects ten rows whatever
-// the batch, custom plan or generic, and always probes by index (decisions/0004).
+// Arrays are hidden behind a subselect, here and in every other statement: the planner then expects ten rows for any
+// batch, custom plan or generic, and always probes by index (decisions/0004).
 
 // Columns that few jobs use travel in one jsonb, `more`, null for most: fifteen arrays would cost more than the insert.
-// Workers that wait are woken once per queue; the scalar subquery runs once, whatever the batch.
+// Workers that wait are woken once per queue; the scalar subquery runs once for any batch.
 export const ENQUEUE = `-- job.enqueue
 with added as (
   insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind,
@@ -71,13 +71,3 @@ from unnest((select $1::text[]), (select $2::text[]), (select $3::text[])) with 
 cross join lateral (
   select job_id, input_hash from leasehold.idempotency_key where queue = i.queue and key = i.key limit 1
 ) k`
-
-// Around several jobs in the caller's transaction: a conflict undoes all of them, and nothing else.
-export const SAVEPOINT = `-- enqueue.savepoint
-savepoint leasehold_enqueue_many`
-
-export const RELEASE_SAVEPOINT = `-- enqueue.release_savepoint
-release savepoint leasehold_enqueue_many`
-
-export const ROLL_BACK_TO_SAVEPOINT = `-- enqueue.roll_back_to_savepoint
-rollback to savepoint leasehold_enqueue_many`

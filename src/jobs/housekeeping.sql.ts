@@ -119,7 +119,7 @@ with due as materialized (
 select leasehold.finish('dead_letter', array_agg(id), null, array_agg('expired'::text)) as finished, array_agg(id) as ids
 from due`
 
-// What to tell of jobs that were just buried. $1 ids
+// What to announce of jobs that were just buried. $1 ids
 export const BURIED = `-- dead_letter.buried
 select id, kind, queue, partition_key, lease_generation, attempts, reason, error from leasehold.dead_letter
 where id = any ((select $1::bigint[])::bigint[])`
@@ -149,7 +149,7 @@ returning id`
 // Looks at the keys that are due, and at no other. A key goes when its job is finished and was so long enough ago. Finished jobs
 // with a key are always archived, and neither the archive nor a dead letter is forgotten before its key may be, so absence
 // means long ago. A key that stays is due again when it may be free at the earliest; for that it is inserted once more, since
-// a conflict finds its row by the unique index, whatever the planner believes. The row is locked: it cannot have gone.
+// a conflict finds its row by the unique index under any plan. The row is locked: it cannot have gone.
 //   $1 keys to look at
 export const PRUNE_KEYS = `-- idempotency_key.prune
 with due as materialized (

@@ -24,7 +24,7 @@ import {
 } from './housekeeping.sql.ts'
 import type { ClaimId, JobId, Lease } from './job.ts'
 
-// A statement that takes longer than somebody's timeout would be tried again for ever.
+// A statement that takes longer than a user's statement_timeout would be retried for ever.
 const JOBS_PER_SWEEP = 20_000
 
 export interface Swept {
@@ -90,7 +90,7 @@ export interface Buried {
   readonly error: ErrorDescription | undefined
 }
 
-/** What to tell of jobs that housekeeping has buried. */
+/** What to announce of jobs that housekeeping has buried. */
 export async function buried(lane: Lane, jobIds: readonly JobId[]): Promise<Buried[]> {
   if (jobIds.length === 0) return []
   const rows = await lane.run<

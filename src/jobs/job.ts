@@ -45,7 +45,7 @@ export interface ClaimedJob extends Lease {
   readonly partitionKey: string | null
   /** 0 to 1023. */
   readonly bucket: number
-  /** Random. Tells apart two jobs that got the same id before and after a failover. */
+  /** Random. Distinguishes two jobs that got the same id before and after a failover. */
   readonly salt: string
   /** JSON text. */
   readonly metadata: string | null

@@ -25,13 +25,13 @@ export async function cancel(
   { by, reason }: CancelOptions = {},
 ): Promise<{ jobId: JobId; outcome: CancelOutcome }[]> {
   const why = reason === undefined ? null : checkText('reason', reason, REASON_CHARS)
-  const rows = await lane.run<'id' | 'outcome'>(CANCEL, [idArray('jobIds', [...new Set(jobIds)]), checkBy(by), why])
+  const rows = await lane.run<'id' | 'outcome'>(CANCEL, [idArray('jobId', [...new Set(jobIds)]), checkBy(by), why])
   return rows.map(({ id, outcome }) => ({ jobId: id as JobId, outcome: outcome as CancelOutcome }))
 }
 
 /** Dead letters become pending jobs again, with fresh attempts. Returns those that this call revived. */
 export async function redrive(lane: Lane, jobIds: readonly JobId[], { by }: ByOption = {}): Promise<JobId[]> {
-  const rows = await lane.run<'id'>(REDRIVE, [idArray('jobIds', [...new Set(jobIds)]), checkBy(by)])
+  const rows = await lane.run<'id'>(REDRIVE, [idArray('jobId', [...new Set(jobIds)]), checkBy(by)])
   return rows.map(({ id }) => id as JobId)
 }
 

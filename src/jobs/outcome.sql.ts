@@ -183,7 +183,7 @@ cross join lateral (
   limit 1
 ) j`
 
-// What became of a claim whose outcome was sent and whose reply was lost. Whatever ended it is on record under its claim id:
+// What became of a claim whose outcome was sent and whose reply was lost. What ended it is on record under its claim id:
 // in the archive, in dead_letter, or in job_attempt. Completed jobs that are not kept leave no trace, so the last answer is
 // unknown, never stale.   $1 ids  $2 claim ids
 export const RECORDED = `-- job.recorded

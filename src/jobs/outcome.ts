@@ -5,6 +5,7 @@ import { encodeSafely } from '../core/storable.ts'
 import { safeText } from '../core/safe-text.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
+import { refuseWithoutTransaction } from '../db/savepoint.ts'
 import { checkId, idArray, numericArray } from '../db/parameters.ts'
 import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
 import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
@@ -146,11 +147,6 @@ export async function beInATransaction(tx: Lane): Promise<void> {
   await tx.run(BE_IN_A_TRANSACTION, []).catch(refuseWithoutTransaction)
 }
 
-export function refuseWithoutTransaction(error: { code?: unknown }): never {
-  const noTransaction = error.code === '25P01'
-  throw noTransaction ? new InvalidOptionError('tx', 'no transaction is open on it', { cause: error }) : error
-}
-
 async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
   const answer = await complete(tx, worker, [item])
   if (answer.refused.length > 0) throw new LeaseLostError(item)
@@ -175,7 +171,7 @@ export type Settlement = Lease &
 
 export type Settled = Lease & { readonly outcome: 'pending' | 'dead_letter' | 'cancelled' | 'refused' | 'busy' }
 
-/** Ends claims that did not succeed. Whatever was thrown is stored in a form that cannot be refused. */
+/** Ends claims that did not succeed. What was thrown is stored in a form that cannot be refused. */
 export async function settle(lane: Lane, worker: Worker, items: readonly Settlement[]): Promise<Settled[]> {
   const { first, repeated } = onePerLease(items)
   const errors = first.map((item) => ('error' in item ? describeError(item.error) : undefined))
@@ -201,8 +197,8 @@ function reasonOf(item: Settlement, error: ErrorDescription | undefined): string
 }
 
 /**
- * A worker whose leases were swept is alive after all: gives back attempt and crash of each job that nobody has claimed
- * since. Answers which, in the order of the leases.
+ * A worker whose leases were swept is alive after all: gives back attempt and crash of each job that no worker has claimed
+ * since. Returns which, in the order of the leases.
  */
 export async function forgive(lane: Lane, leases: readonly Lease[]): Promise<boolean[]> {
   const rows = await lane.run<'position' | 'forgiven'>(FORGIVE, fences(leases))
@@ -258,7 +254,7 @@ export function wasRecorded(verb: string, found: Recorded | undefined): boolean 
   return found !== undefined && (LEAVES[verb]?.includes(found) ?? false)
 }
 
-/** Answers in the order of the leases. */
+/** Returns in the order of the leases. */
 export async function recorded(lane: Lane, leases: readonly Lease[]): Promise<Recorded[]> {
   const rows = await lane.run<'position' | 'recorded'>(RECORDED, fences(leases))
   const answers: Recorded[] = []

@@ -5,7 +5,7 @@ import { checkOptions } from '../core/options.ts'
 import type { Queue } from '../core/queue.ts'
 import type { Lane } from '../db/lane.ts'
 import { type ByOption, checkBy } from './operator.ts'
-import { PAUSE_KIND, PAUSE_QUEUE, PAUSED, RESUME_KIND, RESUME_QUEUE } from './pause.sql.ts'
+import { PAUSE, PAUSED, RESUME } from './pause.sql.ts'
 
 /** A queue with all its kinds, or one kind in every queue. */
 export type PauseTarget = { readonly queue: string | Queue } | { readonly kind: string | Kind }
@@ -16,17 +16,14 @@ export type ResumeOutcome = 'resumed' | 'not_paused'
 export async function pause(lane: Lane, target: PauseTarget, options: ByOption = {}): Promise<PauseOutcome> {
   checkOptions('pause', options, ['by'])
   const { what, name } = checkTarget('pause', target)
-  const statement = what === 'queue' ? PAUSE_QUEUE : PAUSE_KIND
-  const [row] = await lane.run<'outcome'>(statement, [name, checkBy(options.by)])
+  const [row] = await lane.run<'outcome'>(PAUSE, [what, name, checkBy(options.by)])
   return row!.outcome as PauseOutcome
 }
 
 export async function resume(lane: Lane, target: PauseTarget, options: ByOption = {}): Promise<ResumeOutcome> {
   checkOptions('resume', options, ['by'])
   const { what, name, queue } = checkTarget('resume', target)
-  const values = [name, checkBy(options.by)]
-  const sent = what === 'queue' ? lane.run<'outcome'>(RESUME_QUEUE, values) : lane.run(RESUME_KIND, [...values, queue])
-  const [row] = await sent
+  const [row] = await lane.run<'outcome'>(RESUME, [what, name, checkBy(options.by), queue])
   return row!.outcome as ResumeOutcome
 }
 

@@ -8,7 +8,7 @@
  * thirtieth of the time, however slow a long transaction elsewhere makes them.
  *
  * Once a queue was seen empty the next claim starts a little before that time instead, by two seconds while that is cheap. It
- * finds new work, and what was committed late by less. So a worker that is told of new work answers with one claim, and looks
+ * finds new work, and what was committed late by less. So a worker that is notified of new work answers with one claim, and looks
  * from the beginning 250 ms after the last look. Without that, every second claim of a trickle was a look in vain.
  *
  * Queues take turns. One that had more than its share when it was last asked, or was never asked, counts as deep, and each
@@ -47,7 +47,7 @@ export interface ScanStart {
   readonly fromId: string
 }
 
-/** From the beginning of these queues, whatever priorities they use. */
+/** From the beginning of these queues, in all their priorities. */
 export interface Look {
   readonly queues: readonly string[]
   /** Only jobs that have been due for so long, and not for longer. Undefined: all. */
@@ -107,14 +107,14 @@ export class ScanCursors {
   #otherTurn: number
   #lookTurn: number
   /** Queues that this worker was told of. */
-  readonly #told = new Set<Place>()
-  // The first look may find cold caches, so what it took says nothing.
+  readonly #notified = new Set<Place>()
+  // The first look may find cold caches, so what it took proves nothing.
   #lookCostsMs: [number, number] = [0, 0]
   #lookedAt = Number.NEGATIVE_INFINITY
   #hurry = true
   #lateByMs = LATE_BY_MS
-  /** Whether this worker is told of new work. */
-  isTold = false
+  /** Whether this worker is notified of new work. */
+  isNotified = false
 
   /** `now` is monotonic, in milliseconds. */
   constructor(queues: readonly string[], now: () => number = () => performance.now(), random = Math.random) {
@@ -156,7 +156,7 @@ export class ScanCursors {
     const sawEmpty = !full && at !== undefined && asked.everyKind && !isSlice(asked)
     asked.places.forEach((place, index) => {
       if (index > last) return
-      this.#told.delete(place)
+      this.#notified.delete(place)
       place.known = true
       place.deep = deep.has(place) || (full && index === last)
       if (place.deep) place.emptyAt = undefined
@@ -166,7 +166,7 @@ export class ScanCursors {
     const more = full || deep.size > 0
     const sawAll = asked.fromStart && this.#looked(asked, walkMs, jobs.length, more)
     if (!asked.fromStart) this.#walked(walkMs, jobs.length)
-    if (!full && !(this.isTold && sawEmpty)) this.#hurry = true
+    if (!full && !(this.isNotified && sawEmpty)) this.#hurry = true
     if (asked.fromStart && last < asked.places.length - 1) this.#hurry = true
     return { more, nothingElse: sawAll && !more }
   }
@@ -184,10 +184,10 @@ export class ScanCursors {
   }
 
   /** Something is new in this queue. */
-  tell(queue: string): void {
+  notified(queue: string): void {
     const place = this.#byQueue.get(queue)
-    if (place !== undefined) this.#told.add(place)
-    if (!this.isTold || place?.emptyAt === undefined) this.#hurry = true
+    if (place !== undefined) this.#notified.add(place)
+    if (!this.isNotified || place?.emptyAt === undefined) this.#hurry = true
   }
 
   /** Whether the next claim will be a look from the beginning. */
@@ -201,15 +201,15 @@ export class ScanCursors {
     return this.#lookedAt + wait - this.#now()
   }
 
-  /** Those who are told of first, some of the others by turns, and the deep ones by turns. */
+  /** Those with a notification first, some of the others by turns, and the deep ones by turns. */
   #some(isAsked: (place: Place) => boolean): Place[] {
-    const told = [...this.#told].filter(isAsked)
+    const notified = [...this.#notified].filter(isAsked)
     const rest = (turn: number, deep: boolean) =>
-      this.#from(turn).filter((place) => place.deep === deep && isAsked(place) && !this.#told.has(place))
+      this.#from(turn).filter((place) => place.deep === deep && isAsked(place) && !this.#notified.has(place))
     const others = rest(this.#otherTurn, false).slice(0, OTHERS_AT_ONCE)
     const deep = rest(this.#deepTurn++, true).slice(0, DEEP_AT_ONCE)
     if (others.length > 0) this.#otherTurn = this.#places.indexOf(others.at(-1)!) + 1
-    return [...told.slice(0, OTHERS_AT_ONCE), ...others, ...deep]
+    return [...notified.slice(0, OTHERS_AT_ONCE), ...others, ...deep]
   }
 
   #from(turn: number): Place[] {
@@ -225,7 +225,7 @@ export class ScanCursors {
     return places.findLastIndex(({ queue }) => queues.has(queue))
   }
 
-  /** Answers who had more than its share. */
+  /** Returns who had more than its share. */
   #setMarks({ fromStart, share }: Asked, jobs: readonly ClaimedJob[], full: boolean): Set<Place> {
     const bySpot = new Map<string, { readonly first: ClaimedJob; count: number }>()
     // Jobs of one spot mostly follow each other: then it need not be looked up.

@@ -37,7 +37,7 @@ export class Slices {
     else this.#begin()
   }
 
-  /** The slice was seen, with `more` left in it or not. Answers whether that was the last, and nothing was found in any. */
+  /** The slice was seen, with `more` left in it or not. Returns whether that was the last, and nothing was found in any. */
   seen(ms: number, jobs: number, more: boolean): boolean {
     this.#tookMs += ms
     this.#found += jobs

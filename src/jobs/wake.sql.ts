@@ -1,4 +1,4 @@
-// NOTIFY is sent by the statements that enqueue (leasehold.wake); these say when it would be useless.
+// NOTIFY is sent by the statements that enqueue (leasehold.wake); these record when it would be useless.
 
 // $1 queues  $2 for so many ms
 export const MARK_BUSY = `-- busy.mark
@@ -7,7 +7,7 @@ select distinct queue, leasehold.clock() + $2 * interval '1 ms' from unnest((sel
 order by queue
 on conflict (queue) do update set until = excluded.until`
 
-// Whoever has locked a row is writing the same, or that the queue is busy again: then it is. Waiting for it, in whatever order
+// A worker that has locked a row is writing the same, or that the queue is busy again: then it is. Waiting for it, in any order
 // rows are found, deadlocked with MARK_BUSY.   $1 queues
 export const CLEAR_BUSY = `-- busy.clear
 update leasehold.busy set until = leasehold.clock()
@@ -18,7 +18,7 @@ where queue = any (array(
 ))`
 
 // What the listener waits for, sent from another connection: proof that the one it listens on is not a pooler's.
-export const TELL = `-- wake.tell
+export const NOTIFY = `-- wake.notify
 select leasehold.tell($1, $2)`
 
 // There is more than one worker can take.   $1 queues

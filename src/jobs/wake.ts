@@ -1,5 +1,5 @@
 import type { Lane } from '../db/lane.ts'
-import { CALL_FOR_HELP, CLEAR_BUSY, FLEET, LISTEN, MARK_BUSY, TELL } from './wake.sql.ts'
+import { CALL_FOR_HELP, CLEAR_BUSY, FLEET, LISTEN, MARK_BUSY, NOTIFY } from './wake.sql.ts'
 
 /**
  * wake: a queue has work. help: more than one worker can take. cancel: a running job is to be cancelled. pause: a queue or kind
@@ -33,8 +33,8 @@ export async function fleetOf(lane: Lane, queue: string): Promise<number> {
   return Number(row?.workers ?? 1)
 }
 
-export async function tell(lane: Lane, topic: Topic, message: string): Promise<void> {
-  await lane.run(TELL, [topic, message])
+export async function notify(lane: Lane, topic: Topic, message: string): Promise<void> {
+  await lane.run(NOTIFY, [topic, message])
 }
 
 /** Subscribes the lane's own connection to every topic. */

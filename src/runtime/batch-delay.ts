@@ -1,6 +1,6 @@
 /**
  * Calls to SQS cost about a millisecond of processor time each, and money, whether they are about one message or ten. So what
- * is not ten yet waits while handlers run, as they may end any moment; but only for a moment, and not at all when nobody runs.
+ * is not ten yet waits while handlers run, as they may end any moment; but only for a moment, and not at all when no handler runs.
  */
 import { Alarm, monotonicMs } from '../core/timer.ts'
 

@@ -104,7 +104,7 @@ export class Batcher<Item> {
     else await this.#insist(again, attempt + 1)
   }
 
-  /** Answers what is worth another attempt. */
+  /** Returns what is worth another attempt. */
   async #try(entries: readonly Entry<Item>[]): Promise<{ again: readonly Entry<Item>[]; oneByOne: boolean }> {
     this.#underWay++
     try {

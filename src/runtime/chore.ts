@@ -7,7 +7,7 @@ import { InvalidOptionError } from '../core/errors.ts'
 export interface Chore {
   readonly name: string
   readonly every: Duration
-  /** Answers what it did, for the log and for the `chore` event. */
+  /** Returns what it did, for the log and for the `chore` event. */
   run(pool: Pool, signal?: AbortSignal): Promise<Readonly<Record<string, number>>>
 }
 

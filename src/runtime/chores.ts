@@ -2,7 +2,7 @@
  * Runs the user's chores, such as the recovery of a status table, apart from everything else: a chore may wait for another
  * service, and no sweep and no other chore waits with it.
  *
- * A schedule says which chores this process runs now. Workers share one in the database, so each interval falls to one worker of
+ * A schedule decides which chores this process runs now. Workers share one in the database, so each interval falls to one worker of
  * all. Consumers have no schema of ours and follow their own clock: every one runs every chore, which is safe.
  */
 import type { Pool } from 'pg'

@@ -1,5 +1,5 @@
-// Takes the duties that are due, and says how long the others can wait. Whoever moves the row on has the duty; a row that
-// somebody is moving is skipped. A next time further away than two intervals was set by a clock that has since jumped back.
+// Takes the duties that are due, and returns how long the others can wait. The worker that moves the row on has the duty; a row
+// that another one is moving is skipped. A next time further away than two intervals was set by a clock that has since jumped back.
 //   $1 duties  $2 their intervals in ms
 export const TAKE_DUTIES = `-- duty.take
 with asked as materialized (

@@ -22,13 +22,13 @@ export async function takeDuties<Name extends string>(
   const taken = rows.filter(({ due }) => due === 't').map(({ name }) => name as Name)
   const waits = rows.map(({ name, due, wait_ms: waitMs }) => {
     const interval = everyMs[name as Name]
-    // Somebody else has just taken it, or we have: an interval from now.
+    // Another worker has just taken it, or we have: an interval from now.
     return due === 't' || Number(waitMs) <= 0 ? interval : Number(waitMs)
   })
   return { taken, nextInMs: Math.min(...waits) }
 }
 
-/** Lets somebody take this duty in `inMs`, if that is sooner than it is due. */
+/** Makes this duty due in `inMs`, if that is sooner. */
 export async function takeSooner(lane: Lane, duty: Duty, inMs: number): Promise<void> {
   await lane.run(SOONER, [duty, inMs])
 }

@@ -1,7 +1,7 @@
-/** What an answer of SQS means for what was asked: whether it is worth asking again. */
+/** What an SQS error means: whether to retry the request. */
 
 const THROTTLING = /Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|OverLimit/i
-/** Of credentials or the clock, which the SDK fetches or sets anew. */
+/** Of credentials or the clock, which the SDK renews. */
 const EXPIRED = /Expired|TooSkewed/
 const ABOUT_ONE_ENTRY = /(BatchRequestTooLong|InvalidMessageContents|InvalidParameterValue|InvalidAttributeValue)$/
 
@@ -15,7 +15,7 @@ export function isThrottling(code: unknown): boolean {
   return THROTTLING.test(String(code ?? ''))
 }
 
-/** Not a refusal: SQS was not reached, is in trouble or busy, or has done what was asked and its reply was lost. */
+/** Not a refusal: SQS was unreachable, failing or busy, or carried out the request and its reply was lost. */
 export function isTransient(error: unknown): boolean {
   const { name, $retryable, $metadata } = (error ?? {}) as SdkError
   const status = $metadata?.httpStatusCode
@@ -24,14 +24,14 @@ export function isTransient(error: unknown): boolean {
   return isThrottling(name) || EXPIRED.test(String(name))
 }
 
-/** No answer, or one of a server in trouble: what was asked may have been done all the same. */
+/** No reply, or one of a failing server: the request may have been carried out. */
 export function mayHaveBeenDone(error: unknown): boolean {
   const { name, $metadata } = (error ?? {}) as SdkError
   const status = $metadata?.httpStatusCode
   return (status === undefined || status >= 500) && !isThrottling(name)
 }
 
-/** Whether a request of several was refused for something that may be wrong with one of them only. */
+/** Whether a batch was refused for a reason that may concern only one of its entries. */
 export function maybeAboutOneEntry(error: unknown): boolean {
   return ABOUT_ONE_ENTRY.test(String((error as SdkError)?.name ?? ''))
 }

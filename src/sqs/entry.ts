@@ -1,4 +1,4 @@
-/** What goes into one message, in a form that SQS takes. */
+/** The contents of one message, in a form that SQS accepts. */
 import { createHash } from 'node:crypto'
 import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
@@ -6,17 +6,17 @@ import { encodeInput } from '../core/storable.ts'
 /** Letters, digits and punctuation. */
 const LABEL = /^[!-~]{1,128}$/
 
-/** JSON that comes back as it went. SQS refuses U+FFFE and U+FFFF, and some of its likes all that is beyond them. */
+/** JSON that parses back unchanged. SQS refuses U+FFFE and U+FFFF, and some emulators every character beyond them. */
 export function encodeBody(body: unknown, maxBytes: number): string {
   const json = encodeInput(body, { bytes: Math.min(maxBytes, 32 * 1024 * 1024) }).replaceAll(
     /[\ud800-\udfff\ufffe\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16)}`,
   )
   if (Buffer.byteLength(json) <= maxBytes) return json
-  throw new InvalidOptionError('body', `it makes a message of more than ${maxBytes} bytes`)
+  throw new InvalidOptionError('body', `the message exceeds ${maxBytes} bytes; send a reference to the data instead`)
 }
 
-/** The default has to do for any id: those that SQS would not take are known by their hash. */
+/** The default must fit any id: an id that SQS would refuse is replaced by its hash. */
 export function groupOf(id: string, given: ((id: string) => string) | undefined, fifo: boolean): string | undefined {
   if (given === undefined) {
     if (!fifo) return undefined

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { type BackoffOption, checkBackoff } from '../core/backoff.ts'
 import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
@@ -8,40 +9,41 @@ import type { Schema } from '../core/schema.ts'
 import { surviveIdleLoss } from '../db/pool-errors.ts'
 import { isPool } from '../db/transaction.ts'
 import { type Chore, checkChores } from '../runtime/chore.ts'
-import type { Handle } from './disposition.ts'
-import { ofQueue } from './events.ts'
+import type { Handle } from '../consumer/disposition.ts'
+import { ofQueue } from '../consumer/events.ts'
 import { checkQueueUrl } from './queue-url.ts'
-import { isFifo, queueName } from './request.ts'
+import type { SqsAttributes } from './message.ts'
+import { isFifo, MOST_S, queueName } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
   readonly queueUrl: string
-  /** Does what a message asks for: inTwoPhases(…), inOneUpdate(…), inOneTransaction(…), intoQueue(…), or a function of yours. */
-  readonly handle: Handle<NoInfer<Body>>
-  /** A Standard Schema that bodies are to fit, or `'text'`. Default: anything that is JSON. */
+  /** Handles a message: inTwoPhases(…), inOneUpdate(…), inOneTransaction(…), intoQueue(…), or your own function. */
+  readonly handle: Handle<NoInfer<Body>, SqsAttributes>
+  /** A Standard Schema for bodies, or `'text'`. Default: any JSON. */
   readonly body?: Schema<unknown, Body> | 'text' | undefined
   /** Messages held at a time. Default: 10. */
   readonly concurrency?: number
-  /** For how long others do not see a message; extended while it is held. Whole seconds. Default: 30s. */
+  /** How long SQS hides a received message; extended while it is held. Whole seconds. Default: 30s. */
   readonly visibility?: Duration
-  /** A handler that takes longer is aborted, and its message comes again. Default: 1h. */
+  /** A handler that takes longer is aborted, and SQS redelivers its message. Default: 1h. */
   readonly timeout?: Duration
   /** How long a receive waits for messages, from 1s to 20s. Whole seconds. Default: 20s. */
   readonly wait?: Duration
-  /** How long handlers may go on after SIGTERM, before they are aborted and their messages handed back. Default: 25s. */
+  /** How long handlers may go on after SIGTERM, before they are aborted and their messages returned. Default: 25s. */
   readonly grace?: Duration
-  /** Until a message that could not be handled is seen again: doubles with each delivery, a quarter is random. Default: 1s, 15m. */
-  readonly backoff?: { readonly first?: Duration; readonly max?: Duration }
-  /** Where messages go that can never be handled, with their reason. Default: they come again, until SQS itself gives up. */
+  /** Delay before a failed message is redelivered: doubles with each delivery, a quarter is random. Default: 1s, 15m. */
+  readonly backoff?: BackoffOption
+  /** Receives messages that can never be handled, with their reason. Default: they are redelivered until SQS gives up. */
   readonly deadLetterQueueUrl?: string | undefined
-  /** A longer body is not even parsed. Default: 1 MiB, which is as much as SQS takes. */
+  /** A longer body is not parsed. Default: 1 MiB, the maximum of SQS. */
   readonly maxBodyBytes?: number
-  /** FIFO: when a message was not deleted, those behind it in its group are handed back, or not. Default: stop. */
+  /** FIFO: whether messages behind one that was not deleted are returned (stop) or handled (skip). Default: stop. */
   readonly onGroupFailure?: 'stop' | 'skip'
-  /** Done beside it by every consumer, such as the table's recovery. They need a pool. */
+  /** Run by every consumer besides messages, such as the table's recovery. They need a pool. */
   readonly chores?: readonly Chore[]
   /** For chores. */
   readonly pool?: Pool
-  /** Which signals make it stop. Default: SIGTERM and SIGINT. */
+  /** Signals that stop the consumer. Default: SIGTERM and SIGINT. */
   readonly signals?: readonly NodeJS.Signals[]
   /** Default: warnings and errors to stderr. */
   readonly log?: Log
@@ -72,35 +74,35 @@ const OF = 'SqsConsumer'
 
 export function settings<Body>(options: SqsConsumerOptions<Body>) {
   checkOptions(OF, options ?? null, KNOWN)
-  checkOptions(`${OF}.backoff`, options.backoff, ['first', 'max'])
   if (typeof options.handle !== 'function') throw new InvalidOptionError(`${OF}.handle`, 'it must be a function')
   const { onGroupFailure = 'stop', signals = ['SIGTERM', 'SIGINT'] } = options
   if (onGroupFailure !== 'stop' && onGroupFailure !== 'skip') {
     throw new InvalidOptionError(`${OF}.onGroupFailure`, "it must be 'stop' or 'skip'")
   }
   if (!Array.isArray(signals)) throw new InvalidOptionError(`${OF}.signals`, "it must be a list such as ['SIGTERM']")
-  const backoff = {
-    firstMs: durationMs(`${OF}.backoff.first`, options.backoff?.first ?? '1s', 1_000),
-    maxMs: durationMs(`${OF}.backoff.max`, options.backoff?.max ?? '15m', 1_000),
-  }
+  const backoff = checkBackoff(`${OF}.backoff`, options.backoff, { first: '1s', max: '15m' }, 1_000)
   if (backoff.maxMs > MOST_S * 1_000)
-    throw new InvalidOptionError(`${OF}.backoff.max`, 'SQS hides nothing for longer than 12h')
+    throw new InvalidOptionError(`${OF}.backoff.max`, 'SQS hides a message for at most 12h')
   const chores = checkChores(`${OF}.chores`, options.chores ?? [])
   if (chores.length > 0 && (options.pool === undefined || !isPool(options.pool))) {
-    throw new InvalidOptionError(`${OF}.pool`, 'chores need one: a pg.Pool')
+    throw new InvalidOptionError(`${OF}.pool`, 'chores need it: pass a pg.Pool')
   }
   const queueUrl = checkQueueUrl(`${OF}.queueUrl`, options.queueUrl)
   const log = logOf(`${OF}.log`, options.log)
   if (options.pool !== undefined) surviveIdleLoss(options.pool, log)
+  const visibilityS = seconds(`${OF}.visibility`, options.visibility ?? '30s', 1, MOST_S)
+  const waitS = seconds(`${OF}.wait`, options.wait ?? '20s', 1, 20)
   return {
     queueUrl,
-    isFifo: isFifo(queueUrl),
-    handle: options.handle as Handle<never>,
+    isGrouped: isFifo(queueUrl),
+    handle: options.handle as Handle<never, never>,
     body: checkBody(options.body),
     concurrency: checkInteger(`${OF}.concurrency`, options.concurrency ?? 10, 1, 100_000),
-    visibilityS: seconds(`${OF}.visibility`, options.visibility ?? '30s', 1, MOST_S),
+    visibilityS,
+    visibilityMs: visibilityS * 1_000,
     timeoutMs: durationMs(`${OF}.timeout`, options.timeout ?? '1h', 1),
-    waitS: seconds(`${OF}.wait`, options.wait ?? '20s', 1, 20),
+    waitS,
+    receiveMs: waitS * 1_000,
     graceMs: durationMs(`${OF}.grace`, options.grace ?? '25s'),
     backoff,
     deadLetterQueueUrl: checkDeadLetters(queueUrl, options.deadLetterQueueUrl),
@@ -109,15 +111,12 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     chores,
     pool: options.pool,
     signals: signals as readonly NodeJS.Signals[],
-    log: ofQueue(queueName(queueUrl), log),
+    log: ofQueue(`SQS queue ${queueName(queueUrl)}`, queueName(queueUrl), log),
     logsAll: options.log !== undefined,
   }
 }
 
-/** Twelve hours: what SQS allows. */
-export const MOST_S = 43_200
-
-/** Who comes from elsewhere writes 30 and means seconds. */
+/** In other libraries 30 means seconds. */
 function seconds(option: string, value: Duration, from: number, to: number): number {
   const given = durationMs(option, value) / 1_000
   if (Number.isInteger(given) && given >= from && given <= to) return given
@@ -129,7 +128,7 @@ function seconds(option: string, value: Duration, from: number, to: number): num
 function checkDeadLetters(queueUrl: string, url: string | undefined): string | undefined {
   if (url === undefined) return undefined
   const option = `${OF}.deadLetterQueueUrl`
-  if (url === queueUrl) throw new InvalidOptionError(option, 'it is the queue itself: each would come back for ever')
+  if (url === queueUrl) throw new InvalidOptionError(option, 'it is the queue itself, so dead letters would loop')
   return checkQueueUrl(option, url)
 }
 

@@ -1,6 +1,7 @@
 /**
- * Tells workers, by SQS, to process rows. The row is the truth and the message only a hint, so a message may be lost or come
- * twice, and this need not be clever: it sends what it is asked to, again when it does not know, and says what it could not.
+ * Publishes rows to workers through SQS. The row is the truth and the message only a hint: a message may be lost or
+ * delivered twice. So the publisher sends each message, repeats it when the outcome is unknown, and reports the messages
+ * not sent.
  */
 
 import { randomUUID } from 'node:crypto'
@@ -24,24 +25,24 @@ const BACKOFF = { firstMs: 50, maxMs: 5_000 }
 const LOOK_AHEAD = 1_000
 
 export interface SqsPublisherOptions {
-  /** Of a FIFO queue, if it ends in `.fifo`. */
+  /** A FIFO queue if it ends in `.fifo`. */
   readonly queueUrl: string
-  /** What the message about a row says, whose id is text here. It is sent as JSON. */
+  /** The body of the message about a row, whose id is text here. Sent as JSON. */
   readonly body: (id: string) => unknown
   /** Default: on a FIFO queue the id, so that rows do not wait for each other; on others none. */
   readonly groupId?: (id: string) => string
   /**
-   * For FIFO queues only, which for five minutes drop what carries an id they know, and say that all is well. Asked once for
-   * each publish(). Default: a random one. One that is made from the row must change when the row is to be worked on again.
+   * For FIFO queues only, which for five minutes drop a message whose id they know, and report success. Called once for each
+   * publish(). Default: a random one. An id derived from the row must change when the row is to be worked on again.
    */
   readonly deduplicationId?: (id: string) => string
-  /** Of a message, and of ten together. Default: 1 MiB. The limit was 256 KiB for long, and elsewhere still is. */
+  /** Of a message, and of ten together. Default: 1 MiB. AWS had 256 KiB for years; other implementations may still. */
   readonly maxBytes?: number
-  /** Requests at a time, of all publish() together. Default: 4. */
+  /** Concurrent requests, over all publish() calls. Default: 4. */
   readonly concurrency?: number
-  /** How often a message is sent at most. The SDK's own attempts are within each of these. Default: 5. */
+  /** How often a message is sent at most. The SDK's own retries happen within each of these. Default: 5. */
   readonly attempts?: number
-  /** For the answer to one request. Default: 30s. */
+  /** Deadline of one request. Default: 30s. */
   readonly timeout?: Duration
 }
 
@@ -57,13 +58,13 @@ interface Entry {
   readonly deduplication: string | undefined
   readonly settle: (unsent?: Unsent) => void
   attempts: number
-  /** In a request of its own: one that was shared was refused as a whole, perhaps because of another one. */
+  /** In a request of its own: a shared request was refused as a whole, perhaps because of another entry. */
   isAlone: boolean
 }
 
 /**
- * How a producer uses it: commit the row, then publish. Not the other way round, nor inside the transaction: a fast worker
- * would find no row. What is lost in between, with the process or with the message, recovery sends after `resendAfter`.
+ * Usage for a producer: commit the row, then publish. Not the other way round, nor inside the transaction: a fast worker
+ * would find no row. If the process or the message is lost in between, recovery re-publishes the row after `resendAfter`.
  *
  *     const publisher = new SqsPublisher(new SQSClient({}), { queueUrl, body: (id) => ({ id }) })
  *     const recovery = summaries.recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '30m' })
@@ -71,8 +72,8 @@ interface Entry {
  *     await withTransaction(pool, (tx) => addSummary(tx, id))
  *     await publisher.publish([id]).catch(log) // The row is there, so the request has succeeded.
  *
- * Messages of calls at the same time share requests. Ids of one FIFO group leave in the order in which they were given, but
- * one that SQS did not take at first may come after those that were in the same request.
+ * Concurrent calls share requests. Ids of one FIFO group are sent in the order given, but one that SQS refused at first may
+ * follow those that were in the same request.
  */
 export class SqsPublisher {
   readonly #client: SqsClient
@@ -83,7 +84,7 @@ export class SqsPublisher {
   readonly #attempts: number
   readonly #timeoutMs: number
   readonly #waiting: Entry[] = []
-  /** FIFO groups with a message under way: the next one would overtake it. */
+  /** FIFO groups with a message in flight: the next one would overtake it. */
   readonly #busyGroups = new Set<string>()
   readonly #counts = { sent: 0, sentAgain: 0, notSent: 0 }
   #requests = 0
@@ -100,7 +101,7 @@ export class SqsPublisher {
     this.#options = options
     this.#isFifo = isFifo(checkQueueUrl('SqsPublisher.queueUrl', options.queueUrl))
     if (!this.#isFifo && options.deduplicationId !== undefined) {
-      throw new InvalidOptionError('SqsPublisher.deduplicationId', 'the queue is not a FIFO queue')
+      throw new InvalidOptionError('SqsPublisher.deduplicationId', 'the queue is not a FIFO queue; leave it out')
     }
     this.#maxBytes = checkInteger('SqsPublisher.maxBytes', options.maxBytes ?? 1_048_576, 1_024, 2 ** 30)
     this.#concurrency = checkInteger('SqsPublisher.concurrency', options.concurrency ?? 4, 1, 1_000)
@@ -109,8 +110,8 @@ export class SqsPublisher {
   }
 
   /**
-   * Resolves when SQS has taken a message for each id. Otherwise throws NotSentError, which lists those that it has not, or
-   * of which this is not known; all others are sent.
+   * Resolves when SQS has accepted a message for each id. Otherwise throws NotSentError with those refused or unknown; all
+   * others are sent.
    */
   async publish(ids: readonly RowId[]): Promise<void> {
     if (!Array.isArray(ids)) throw new InvalidOptionError('ids', 'it must be an array of ids')
@@ -123,7 +124,7 @@ export class SqsPublisher {
     if (unsent.length > 0) throw new NotSentError(this.#options.queueUrl, unsent)
   }
 
-  /** Messages so far. sentAgain: attempts after the first. */
+  /** Counts of messages. sentAgain: attempts after the first. */
   counts(): PublisherCounts {
     return { ...this.#counts }
   }
@@ -143,16 +144,16 @@ export class SqsPublisher {
   }
 
   /**
-   * One for each time that somebody is told. A request whose reply was lost is repeated with the same one, and FIFO drops
-   * the copy. A row that comes back, redriven or taken back, is told of by another publish(), and that must get through even
-   * within five minutes: the id alone, or the content, would have the queue swallow it and answer that it was sent. What
-   * gets through although it need not is stopped by the row.
+   * One id for each publish(). A request whose reply was lost is repeated with the same id, and FIFO drops the copy. A row
+   * that is ready again, redriven or reclaimed, is published by another publish(), and that message must be delivered even
+   * within five minutes: with the row's id alone, or a hash of the content, the queue would drop it and report success. The
+   * row stops unnecessary duplicates.
    */
   #deduplicationOf(id: string): string {
     return checkLabel('deduplicationId', this.#options.deduplicationId?.(id) ?? randomUUID())
   }
 
-  /** While as many requests as may be are under way, messages gather, and the next request is a fuller one. */
+  /** At the limit of concurrent requests, messages gather for a fuller request. */
   #sendMore(): void {
     while (this.#requests < this.#concurrency) {
       const batch = this.#takeBatch()
@@ -174,27 +175,27 @@ export class SqsPublisher {
     for (let index = 0; index < Math.min(this.#waiting.length, LOOK_AHEAD); index++) {
       const entry = this.#waiting[index]!
       if (this.#isFifo && this.#busyGroups.has(entry.group!)) continue
-      // Smaller ones further on might fit, but could then overtake their own group.
+      // A smaller entry further on might fit, but could overtake its own group.
       if (taken.length > 0 && (entry.isAlone || bytes + entry.bytes > this.#maxBytes)) break
       taken.push(index)
       bytes += entry.bytes
       if (entry.isAlone || taken.length === BATCH) break
     }
-    // Most often the first ones, and to close a gap at the very front of a long array costs next to nothing.
+    // Usually the first ones, and removing the very front of a long array costs next to nothing.
     if (taken.at(-1) === taken.length - 1) return this.#waiting.splice(0, taken.length)
     const batch = taken.map((index) => this.#waiting[index]!)
     for (const index of taken.reverse()) this.#waiting.splice(index, 1)
     return batch
   }
 
-  /** Answers with those that are to be sent again, when it is time to. */
+  /** Returns the entries to send again, when their delay is over. */
   async #send(batch: readonly Entry[]): Promise<Entry[]> {
     for (const entry of batch) entry.attempts++
     const again = await this.#request(batch).then(
       (answer) => this.#afterAnswer(batch, answer),
       (error) => this.#afterError(batch, error),
     )
-    // Nothing else takes the place of this request meanwhile: when SQS is in trouble, it is asked less.
+    // Keeps the slot of this request during the delay, so that a failing SQS receives fewer requests.
     if (again.length > 0) await sleep(backoffMs(Math.max(...again.map(({ attempts }) => attempts)), BACKOFF))
     return again
   }
@@ -226,7 +227,7 @@ export class SqsPublisher {
     if (refused && batch.length > 1 && maybeAboutOneEntry(error)) {
       for (const entry of batch) {
         entry.isAlone = true
-        entry.attempts-- // Perhaps there is nothing wrong with it.
+        entry.attempts-- // This entry may be valid.
       }
       return [...batch]
     }

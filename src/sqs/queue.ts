@@ -1,4 +1,4 @@
-/** One SQS queue, and the five requests that are made to it. */
+/** One SQS queue, and the five requests sent to it. */
 
 import { randomUUID } from 'node:crypto'
 import {
@@ -9,10 +9,14 @@ import {
   ReceiveMessageCommand,
   SendMessageCommand,
 } from '@aws-sdk/client-sqs'
+import type { Broker } from '../consumer/broker.ts'
+import type { Delivery, HeldMessage } from '../consumer/held.ts'
 import type { Refusal } from '../runtime/batcher.ts'
-import { inTime, isFifo, refusals, type SqsClient } from './request.ts'
+import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
+import { sendDeadLetter } from './dead-letters.ts'
+import { BATCH, inTime, isFifo, MOST_S, queueName, refusals, type SqsClient } from './request.ts'
 
-/** An answer that takes longer is as good as lost. */
+/** A reply that takes longer counts as lost. */
 export const ANSWER_MS = 10_000
 
 export interface DeadLetter {
@@ -24,24 +28,32 @@ export interface DeadLetter {
   readonly groupId: string | undefined
 }
 
-export class SqsQueue {
+export class SqsQueue implements Broker {
+  readonly name = 'SQS'
+  readonly batch = BATCH
+  readonly answerMs = ANSWER_MS
+  readonly deadLetters: string | undefined
   readonly url: string
   readonly isFifo: boolean
   readonly #client: SqsClient
-  /** Receives of a FIFO queue of which nothing was heard. Its answer may be on the way, and its groups are blocked. */
+  /** Receives of a FIFO queue without a reply. The reply may be in flight, and its groups are blocked. */
   readonly #unheard: { readonly attempt: string; readonly most: number }[] = []
 
-  constructor(client: SqsClient, url: string) {
+  readonly #deadLetterUrl: string | undefined
+
+  constructor(client: SqsClient, url: string, deadLetterUrl?: string) {
     this.#client = client
     this.url = url
+    this.#deadLetterUrl = deadLetterUrl
+    this.deadLetters = deadLetterUrl === undefined ? undefined : queueName(deadLetterUrl)
     this.isFifo = isFifo(url)
   }
 
   /**
-   * Waits for messages, up to `waitS` seconds. Where nothing was heard of the last receive, by us or by the SDK, it is asked
-   * for again, and SQS gives the same messages, if it has given any.
+   * Waits for messages, up to `waitS` seconds. After a receive without a reply, it repeats that receive with the same
+   * attempt id, and SQS returns the same messages, if it had returned any.
    */
-  async receive(most: number, waitS: number, visibilityS: number, signal: AbortSignal): Promise<readonly Message[]> {
+  async receive(most: number, waitS: number, visibilityS: number, signal: AbortSignal): Promise<Delivery[]> {
     const attempt = this.isFifo ? this.#attemptAt(most) : undefined
     const command = new ReceiveMessageCommand({
       QueueUrl: this.url,
@@ -54,21 +66,22 @@ export class SqsQueue {
     })
     const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
     try {
-      return (await inTime('receiving', waitS * 1_000 + ANSWER_MS, ask, signal)).Messages ?? []
+      const { Messages = [] } = await inTime('receiving', waitS * 1_000 + ANSWER_MS, ask, signal)
+      return Messages.map(toDelivery)
     } catch (error) {
       if (attempt !== undefined) this.#unheard.push({ attempt, most })
       throw error
     }
   }
 
-  /** Asked for as many: whether SQS would give ten to somebody who has room for one is not said. */
+  /** With the same maximum: AWS does not document whether a repeat could return ten messages to a request for one. */
   #attemptAt(most: number): string {
     const index = this.#unheard.findIndex((each) => each.most === most)
     return index < 0 ? randomUUID() : this.#unheard.splice(index, 1)[0]!.attempt
   }
 
-  /** Answers which were refused. */
-  async changeVisibility(
+  /** Returns the refused entries. */
+  async hide(
     entries: readonly { readonly receipt: string; readonly seconds: number }[],
     withinMs = ANSWER_MS,
     signal?: AbortSignal,
@@ -85,14 +98,32 @@ export class SqsQueue {
     return refusals(entries.length, await inTime('changing visibility', withinMs, ask, signal))
   }
 
-  /** Answers which were refused. Deleting what was deleted is no error, so it can be asked again. */
-  async delete(receipts: readonly string[]): Promise<Refusal[]> {
+  /** Returns the refused entries. Deleting a deleted message is no error, so it can be repeated. */
+  async acknowledge(receipts: readonly string[]): Promise<Refusal[]> {
     const command = new DeleteMessageBatchCommand({
       QueueUrl: this.url,
       Entries: receipts.map((receipt, index) => ({ Id: String(index), ReceiptHandle: receipt })),
     })
     const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
     return refusals(receipts.length, await inTime('deleting', ANSWER_MS, ask))
+  }
+
+  isAboutOneEntry(error: unknown): boolean {
+    return maybeAboutOneEntry(error)
+  }
+
+  mayHaveBeenDone(error: unknown): boolean {
+    return mayHaveBeenDone(error)
+  }
+
+  /** SQS hides a message for twelve hours in all. */
+  secondsFor({ receivedAt }: HeldMessage, now: number, wantedMs: number): number {
+    const left = MOST_S - Math.ceil((now - receivedAt) / 1_000) - 1
+    return Math.max(0, Math.min(Math.ceil(wantedMs / 1_000), left))
+  }
+
+  async bury(held: HeldMessage, reason: string): Promise<void> {
+    await sendDeadLetter(this, this.#deadLetterUrl!, held, reason)
   }
 
   async sendDeadLetter({ url, body, attributes, trace, messageId, groupId }: DeadLetter): Promise<void> {
@@ -107,5 +138,18 @@ export class SqsQueue {
       ...fifo,
     })
     await inTime('sending a dead letter', ANSWER_MS, (abortSignal) => this.#client.send(command, { abortSignal }))
+  }
+}
+
+function toDelivery({ MessageId, ReceiptHandle, Body, Attributes, MessageAttributes }: Message): Delivery {
+  if (ReceiptHandle === undefined) throw new Error('SQS returned a message without a receipt handle')
+  return {
+    id: MessageId ?? '',
+    receipt: ReceiptHandle,
+    text: Body ?? '',
+    attributes: MessageAttributes ?? {},
+    groupId: Attributes?.MessageGroupId,
+    receiveCount: Number(Attributes?.ApproximateReceiveCount ?? 1) || 1,
+    trace: Attributes?.AWSTraceHeader,
   }
 }

@@ -1,11 +1,14 @@
 /**
- * Asks for messages, never for more than can be started at once. One long poll is open while the queue is quiet; when it
- * answers in full there are more, and another one is opened beside it, as long as there is room for ten.
+ * Receives messages, never more than can be started at once. One long poll is open while the queue is quiet; after a full
+ * reply there are more, and another poll is opened beside it, as long as there is room for ten.
  */
 import { setMaxListeners } from 'node:events'
-import type { Message } from '@aws-sdk/client-sqs'
 import { backoffMs } from '../core/backoff.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { describeError } from '../core/error-description.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
+import type { Intake, IntakeParts } from '../consumer/broker.ts'
+import { HeldMessage } from '../consumer/held.ts'
 import { BatchDelay } from '../runtime/batch-delay.ts'
 import { isTransient } from './answer.ts'
 import type { SqsQueue } from './queue.ts'
@@ -15,42 +18,30 @@ const SIDE_BY_SIDE = 16
 const BACKOFF = { firstMs: 200, maxMs: 20_000 }
 /** SQS counts from when it has the request. */
 const ON_THE_WAY_MS = 1_000
-/** How long a message that was taken to find out about the database may keep others from being taken. */
+/** How long a message that probes the database may keep others from being received. */
 const PROBE_MS = 10_000
 
-export interface ReceiverParts {
+export interface ReceiverParts extends IntakeParts {
   readonly queue: SqsQueue
   readonly waitS: number
   readonly visibilityS: number
-  /** How many could be started now. */
-  readonly room: () => number
-  /** Whether there may be more room any moment. */
-  readonly isMoreToCome: () => boolean
-  /** Whether messages that come with another one would have to be handed back. */
-  readonly oneAtATime: () => boolean
-  /** Resolves when they take up room. */
-  readonly onReceived: (messages: readonly Message[], sentAt: number) => Promise<void>
-  readonly onAnswered: () => void
-  readonly onProblem: (error: unknown) => void
-  /** The first thing that SQS says is no: there is no such queue, or no right to it. */
-  readonly onRefused: (error: unknown) => void
 }
 
-export class Receiver {
+export class Receiver implements Intake {
   readonly #parts: ReceiverParts
   readonly #gathering: BatchDelay
   readonly #stop = new AbortController()
   readonly #open = new Set<Promise<void>>()
-  /** Asked for and not yet answered. */
+  /** Requested and not yet received. */
   #asked = 0
-  /** When those that may bring several messages are answered at the latest. */
+  /** Latest replies of the open receives that may bring several messages. */
   readonly #severalBy = new Set<{ readonly at: number }>()
   #wanted = 1
   #isWelcome = false
   #failures = 0
   #outages = 0
   #resting: Promise<void> | undefined
-  /** A message was taken to find out about the database, and has not found out. */
+  /** A message was received to probe the database, and the result is not known. */
   #probe: AbortController | undefined
 
   constructor(parts: ReceiverParts) {
@@ -59,7 +50,7 @@ export class Receiver {
       () => this.#start(),
       () => this.#room() > 0 && this.#room() < this.#most() && parts.isMoreToCome(),
     )
-    setMaxListeners(0, this.#stop.signal) // One for each poll, and Node would warn of eleven.
+    setMaxListeners(0, this.#stop.signal) // One per poll; Node would warn at eleven.
   }
 
   /** There may be room for more. */
@@ -68,8 +59,8 @@ export class Receiver {
   }
 
   /**
-   * Nothing can be handled while the database is away: messages would only use up their deliveries. So one is taken, and the
-   * next when that one has ended. undefined: it has found out nothing.
+   * While the database is away nothing can be handled, and messages would only use up their deliveries. So one is received,
+   * and the next when it has ended. undefined: the message did not query the database.
    */
   databaseIs(there: boolean | undefined): void {
     this.#probe?.abort()
@@ -79,13 +70,13 @@ export class Receiver {
     this.#rest()
   }
 
-  /** For how long some receive may still bring several messages at once. */
+  /** For how long an open receive may still bring several messages at once. */
   severalForMs(): number {
     const last = Math.max(...[...this.#severalBy].map(({ at }) => at), 0)
     return Math.max(0, last - monotonicMs())
   }
 
-  /** Hangs up. Resolves when no answer can come any more. */
+  /** Closes the open receives. Resolves when no reply can arrive any more. */
   async stop(): Promise<void> {
     this.#stop.abort()
     await Promise.all([...this.#open, this.#resting])
@@ -126,17 +117,19 @@ export class Receiver {
       this.#isWelcome = true
       this.#failures = 0
       onAnswered()
-      // AWS may answer with fewer than there are, but seldom with none.
+      // AWS may return fewer messages than there are, but seldom none.
       if (messages.length === most) this.#wanted = Math.min(this.#wanted + 1, SIDE_BY_SIDE)
       else if (messages.length === 0) this.#wanted = 1
       else if (messages.length < most / 2) this.#wanted = Math.max(this.#wanted - 1, 1)
       if (messages.length > 0 && this.#outages > 0) this.#awaitProbe()
-      if (messages.length > 0) await onReceived(messages, sentAt)
+      if (messages.length > 0) {
+        await onReceived(messages.map((message) => new HeldMessage(message, sentAt, visibilityS * 1_000)))
+      }
     } catch (error) {
       if (this.#stop.signal.aborted) return
-      if (this.#resting === undefined) this.#failures++ // Those that fail together are one failure.
+      if (this.#resting === undefined) this.#failures++ // Concurrent failures count as one.
       if (this.#isWelcome || isTransient(error)) onProblem(error)
-      else onRefused(error)
+      else onRefused(refusalOf(error, queue.url))
     } finally {
       this.#asked -= most
     }
@@ -160,4 +153,10 @@ export class Receiver {
       this.more()
     })
   }
+}
+
+function refusalOf(error: unknown, queueUrl: string): InvalidOptionError {
+  const { name, message } = describeError(error)
+  const reason = `SQS returned ${name}: ${message} (${queueUrl})`
+  return new InvalidOptionError('SqsConsumer.queueUrl', reason, { cause: error })
 }

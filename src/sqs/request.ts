@@ -1,21 +1,23 @@
-/** A request to SQS and what its answer means. None waits for ever: the SDK itself knows no deadline. */
+/** A request to SQS and its result. Each has a deadline: the SDK itself has none. */
 import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs'
 import { DeadlineError } from '../core/errors.ts'
 import { withDeadline } from '../core/timer.ts'
 import type { Refusal } from '../runtime/batcher.ts'
 import { isThrottling } from './answer.ts'
 
-/** As much of an SQSClient as is used. */
+/** The part of SQSClient that is used. */
 export type SqsClient = Pick<SQSClient, 'send'>
 
-/** What SQS takes in one request. */
+/** Maximum entries of one request. */
 export const BATCH = 10
+/** Twelve hours: for how long SQS hides a message in all. */
+export const MOST_S = 43_200
 
 export function isFifo(queueUrl: string): boolean {
   return queueUrl.endsWith('.fifo')
 }
 
-/** For people. */
+/** For log lines. */
 export function queueName(queueUrl: string): string {
   return queueUrl.slice(queueUrl.lastIndexOf('/') + 1)
 }
@@ -25,7 +27,7 @@ interface BatchAnswer {
   readonly Failed: readonly BatchResultErrorEntry[] | undefined
 }
 
-/** Entries are known by their index. One that the answer does not mention was not done. */
+/** Entries are identified by their index. An entry missing from the reply was not carried out. */
 export function refusals(entries: number, { Successful = [], Failed = [] }: BatchAnswer): Refusal[] {
   const done = new Set(Successful.map(({ Id }) => Id))
   const failed = new Map(Failed.map((entry) => [entry.Id, entry]))
@@ -39,7 +41,7 @@ export function refusals(entries: number, { Successful = [], Failed = [] }: Batc
   return refused
 }
 
-/** Hangs up when the time is over, or when the signal aborts. */
+/** Aborts the request at the deadline, or when the signal aborts. */
 export async function inTime<T>(
   what: string,
   ms: number,

@@ -1,5 +1,6 @@
-/** What a table of the user's is like: its names, its statuses, its arrows. Checked once, when it is declared. */
+/** The declaration of a user's table: its names, statuses and arrows. Checked once, when it is declared. */
 import { createHash } from 'node:crypto'
+import { type BackoffOption, checkBackoff } from '../core/backoff.ts'
 import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
@@ -18,18 +19,18 @@ export interface StatusTableOptions<A extends Arrows = Arrows, Column extends st
   readonly arrows?: A
   /** Columns of yours that a transition may set. Default: none. */
   readonly columns?: readonly Column[]
-  /** The statuses of work in two phases: claim, then commit. False: there is none. Default: pending, processing, … */
+  /** The statuses of two-phase work: claim, then commit. False: none. Default: pending, processing, … */
   readonly phases?: Partial<Phases> | false
-  /** The columns that two phases need, where yours are called otherwise. sql() prints them. */
+  /** The columns that two phases need, if yours have other names. sql() prints them. */
   readonly names?: Partial<Names>
-  /** A holder that is not heard of for this long has lost its claim. Default: 15m. */
+  /** A claim is reclaimed when its holder stops renewing for this long. Default: 15m. */
   readonly stuckAfter?: Duration
-  /** An effect that takes longer is aborted, and its claim renewed no more. Default: 1h. */
+  /** An effect that takes longer is aborted, and its claim is no longer renewed. Default: 1h. */
   readonly timeout?: Duration
-  /** Failed and lost attempts until a row stays in error. Default: 5. */
+  /** Failed and lost attempts before `error` is final. Default: 5. */
   readonly maxAttempts?: number
-  /** The wait after a failure: doubles from `first` up to `max`, a quarter of it random. Default: 30s, 1h. */
-  readonly backoff?: { readonly first?: Duration; readonly max?: Duration }
+  /** The delay after a failure: doubles from `first` up to `max`, a quarter of it random. Default: 30s, 1h. */
+  readonly backoff?: BackoffOption
   /** Named statements, planned once per connection. False behind PgBouncer in transaction mode. Default: true. */
   readonly prepare?: boolean
 }
@@ -50,9 +51,9 @@ export interface Names {
   readonly claim_expires_at: string
   readonly attempt_count: string
   readonly last_error: string
-  /** When a failed row is to be tried again; null: never. */
+  /** When a failed row is retried; null: never. */
   readonly retry_at: string
-  /** When somebody was last told of the row. */
+  /** When the row was last published. */
   readonly sent_at: string
 }
 
@@ -79,7 +80,7 @@ const KNOWN = [
   'prepare',
 ]
 
-/** One statement as it is sent. */
+/** One statement, ready to send. */
 export interface Sendable {
   readonly text: string
   readonly name?: string
@@ -97,7 +98,7 @@ export class Definition {
   readonly timeoutMs: number
   readonly maxAttempts: number
   readonly backoff: { readonly firstMs: number; readonly maxMs: number }
-  /** What stands for the words in braces. */
+  /** The replacements for the words in braces. */
   readonly words: Readonly<Record<string, string>>
   readonly #of: string
   readonly #prepare: boolean
@@ -110,7 +111,6 @@ export class Definition {
     checkOptions(this.#of, options, KNOWN)
     checkOptions(`${this.#of}.phases`, options.phases || {}, Object.keys(PHASES))
     checkOptions(`${this.#of}.names`, options.names, Object.keys(NAMES))
-    checkOptions(`${this.#of}.backoff`, options.backoff, ['first', 'max'])
     this.phases = options.phases === false ? undefined : { ...PHASES, ...options.phases }
     this.names = { ...NAMES, ...options.names }
     this.columns = options.columns ?? []
@@ -119,10 +119,7 @@ export class Definition {
     this.stuckAfterMs = durationMs(`${this.#of}.stuckAfter`, options.stuckAfter ?? '15m', 100)
     this.timeoutMs = durationMs(`${this.#of}.timeout`, options.timeout ?? '1h', 1)
     this.maxAttempts = checkInteger(`${this.#of}.maxAttempts`, options.maxAttempts ?? 5, 1, 32_767)
-    this.backoff = {
-      firstMs: durationMs(`${this.#of}.backoff.first`, options.backoff?.first ?? '30s'),
-      maxMs: durationMs(`${this.#of}.backoff.max`, options.backoff?.max ?? '1h'),
-    }
+    this.backoff = checkBackoff(`${this.#of}.backoff`, options.backoff, { first: '30s', max: '1h' })
     this.#prepare = options.prepare ?? true
     this.words = {
       table: quoted,
@@ -151,8 +148,8 @@ export class Definition {
   }
 
   /**
-   * Whether a row of this status has yet to come to `from`: it may, by arrows and phases, and has not been there. Of a status
-   * that is not declared (misspelt, or newer than this program) nobody can say that it is past it.
+   * Whether a row in this status has yet to reach `from`: it can, by arrows and phases, and has not been there. An
+   * undeclared status (misspelt, or newer than this program) counts as before, because it may not be past `from`.
    */
   isBefore(status: string, from: string): boolean {
     return !this.statuses.includes(status) || (this.#leadsTo(status, from) && !this.#leadsTo(from, status))
@@ -160,7 +157,7 @@ export class Definition {
 
   needPhases(): Phases {
     if (this.phases !== undefined) return this.phases
-    throw new InvalidOptionError(`${this.#of}.phases`, 'they are false, so there is nothing to claim')
+    throw new InvalidOptionError(`${this.#of}.phases`, 'phases: false declares none, so there is nothing to claim')
   }
 
   /** The statement for this table. Made once for each use, which `key` names. */
@@ -168,7 +165,8 @@ export class Definition {
     let made = this.#sendable.get(key)
     if (made === undefined) {
       const text = renderNames(template, { ...this.words, ...more() })
-      // By its text, so that two declarations of one table, or of its namesake in another schema, cannot meet.
+      // Named by the hash of its text, so that two declarations of one table, or of tables in two schemas, never share a
+      // name.
       const name = `leasehold/${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
       made = this.#prepare ? { text, name } : { text }
       this.#sendable.set(key, made)
@@ -206,7 +204,7 @@ export class Definition {
   }
 
   #literal(option: string, status: string): string {
-    // Nothing that could end a literal, and nothing that could not be seen.
+    // No character that could end a literal, and none that is invisible.
     if (typeof status === 'string' && /^[A-Za-z0-9_][A-Za-z0-9_ .:-]{0,62}$/.test(status)) return `'${status}'`
     throw new InvalidOptionError(
       `${this.#of}.${option}`,
@@ -216,37 +214,38 @@ export class Definition {
 
   #checkArrows(): void {
     if (this.arrows === null || typeof this.arrows !== 'object' || Object.keys(this.arrows).length === 0) {
-      throw new InvalidOptionError(`${this.#of}.arrows`, "they must be such as { pending: ['completed'] }")
+      throw new InvalidOptionError(`${this.#of}.arrows`, "it must be an object such as { pending: ['completed'] }")
     }
     for (const [from, targets] of Object.entries(this.arrows)) {
-      if (!Array.isArray(targets)) throw new InvalidOptionError(`${this.#of}.arrows.${from}`, 'it must be a list')
+      if (!Array.isArray(targets))
+        throw new InvalidOptionError(`${this.#of}.arrows.${from}`, "it must be a list of statuses such as ['completed']")
       for (const status of [from, ...targets]) {
         this.#literal(`arrows.${from}`, status)
         if (status === this.phases?.claimed) {
           throw new InvalidOptionError(
             `${this.#of}.arrows.${from}`,
-            `${status} is entered by claim() and left by commit(), which know whose it is`,
+            `${status} is entered by claim() and left by commit(), which check the claim; leave it out`,
           )
         }
       }
     }
     const phases = Object.values(this.phases ?? {})
     if (new Set(phases).size !== phases.length) {
-      throw new InvalidOptionError(`${this.#of}.phases`, 'two of them are the same')
+      throw new InvalidOptionError(`${this.#of}.phases`, 'two phases have the same status; give each its own')
     }
   }
 
   #checkColumns(): void {
     if (!Array.isArray(this.columns))
-      throw new InvalidOptionError(`${this.#of}.columns`, 'they must be a list of names')
+      throw new InvalidOptionError(`${this.#of}.columns`, "it must be a list of column names such as ['result']")
     const ofPhases = this.phases === undefined ? [] : Object.keys(this.names)
     const ours = ['id', 'status', ...ofPhases].map((word) => this.words[word])
     if (new Set(ours).size !== ours.length)
-      throw new InvalidOptionError(`${this.#of}.names`, 'two of them are the same')
+      throw new InvalidOptionError(`${this.#of}.names`, 'two columns have the same name; give each its own')
     for (const column of this.columns) {
       const quoted = quoteName(`${this.#of}.columns`, column)
       if (ours.includes(quoted)) {
-        throw new InvalidOptionError(`${this.#of}.columns`, `${column} is written by the transitions themselves`)
+        throw new InvalidOptionError(`${this.#of}.columns`, `${column} is written by the transitions themselves; leave it out`)
       }
     }
   }

@@ -11,7 +11,7 @@ import { FENCED_COLUMN, FENCED_FIND, FENCED_WRITE } from './fenced-table.sql.ts'
 const ROUNDS = 10
 
 export interface FencedTableOptions<Column extends string = string> {
-  /** The column that names the row. Unique. */
+  /** The column that identifies the row. Unique. */
   readonly id: string
   /** The column that keeps the highest generation seen; null until the first write. Default: generation. */
   readonly generation?: string
@@ -19,13 +19,13 @@ export interface FencedTableOptions<Column extends string = string> {
   readonly columns: readonly Column[]
 }
 
-/** applied: written. stale: a newer generation has written here. not found: there is no such row. */
+/** applied: written. stale: a newer generation has written here. not found: no such row. */
 export type FencedWrite = 'applied' | 'stale' | 'not_found'
 
 /**
- * A table that keeps the highest generation it has seen, and refuses older ones: a worker that lost its lease cannot write
- * over its successor. It may be in any database. Each row must belong to one job: generations of two jobs say nothing about
- * each other.
+ * A table that stores the highest generation it has seen and refuses older ones: a worker that lost its lease cannot
+ * overwrite its successor. It may be in any database. Each row must belong to one job: generations of two jobs are not
+ * comparable.
  */
 export class FencedTable<Column extends string = string> {
   readonly #quoted: Readonly<Record<'table' | 'id' | 'generation', string>>
@@ -39,12 +39,14 @@ export class FencedTable<Column extends string = string> {
       id: quoteName('fencedTable.id', id),
       generation: quoteName('fencedTable.generation', generation),
     }
-    if (!Array.isArray(columns)) throw new InvalidOptionError('fencedTable.columns', 'it must be a list of names')
+    if (!Array.isArray(columns))
+      throw new InvalidOptionError('fencedTable.columns', "it must be a list of column names such as ['result']")
     this.#columns = new Map(columns.map((column) => [column, quoteName('fencedTable.columns', column)]))
     for (const own of [id, generation]) {
-      if (this.#columns.has(own)) throw new InvalidOptionError('fencedTable.columns', `${own} is not for you to write`)
+      if (this.#columns.has(own))
+        throw new InvalidOptionError('fencedTable.columns', `${own} is written by write() itself; leave it out`)
     }
-    if (id === generation) throw new InvalidOptionError('fencedTable.generation', 'it must be another column than id')
+    if (id === generation) throw new InvalidOptionError('fencedTable.generation', 'it must be a different column than id')
   }
 
   /** One guarded update. `db`: a pool, a client, your open transaction. */
@@ -66,13 +68,14 @@ export class FencedTable<Column extends string = string> {
     const values = [id, generation, ...Object.values(set)]
     for (let round = 1; ; round++) {
       const { rowCount } = await this.#send(db, text, values)
-      // A client that does not tell would make every answer a guess.
-      if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
+      // A client that returns no rowCount would make every outcome a guess.
+      if (typeof rowCount !== 'number')
+        throw new InvalidOptionError('db', 'its query() returned no rowCount; pass a pool or client of pg')
       if (rowCount > 0) return 'applied'
       const { rows } = await this.#send(db, renderNames(FENCED_FIND, this.#quoted), [id, generation])
       const row = rows[0] as unknown as Cells | undefined
       if (row === undefined) return 'not_found'
-      // Otherwise it has come, or come back, since it was looked for.
+      // Otherwise the row appeared, or reappeared, since the update.
       if (row[0] === 't' || round === ROUNDS) return 'stale'
     }
   }
@@ -81,7 +84,7 @@ export class FencedTable<Column extends string = string> {
     return settlingConflicts(isPool(db), () => db.query({ text, values, rowMode: 'array', types: asPrinted }))
   }
 
-  /** What the table needs, to be put into a migration of yours. */
+  /** The columns that the table needs, as SQL for your migration. */
   sql(): string {
     return `${renderNames(FENCED_COLUMN, this.#quoted).replace(/^--.*\n/, '')};`
   }

@@ -1,12 +1,13 @@
 // The guard's statements name no table, so it needs no migration.
 
-// Ends with the transaction: whoever finds it is still in that transaction. Outside of one it ends with this statement.
+// Ends with the transaction: a caller that finds it is still in that transaction. Outside of one it ends with this
+// statement.
 export const MARK = `-- guard.mark
   select set_config('leasehold.guard', $1, true)`
 
-// Refuses before it waits for anything. CASE keeps the order: first what is refused, then the timeout, then the locks, one
-// after the other as the sort hands them over, and when the last is held, the timeout as it was. The wait reads the setting
-// when it begins, so one made earlier in the same statement counts. The reason for each part: decisions/0022.
+// Refuses before it waits for a lock. CASE keeps the order: first the checks, then the timeout, then the locks, one after
+// the other in sorted order, and when the last is held, the previous timeout. A wait reads the setting when it begins, so a
+// setting made earlier in the same statement applies. The reason for each part: decisions/0022.
 //   $1 keys   $2 lock_timeout in milliseconds   $3 the mark, or null when we have begun the transaction ourselves
 export const LOCK = `-- guard.lock
   select case

@@ -1,6 +1,6 @@
 /**
- * A short lock at the moment of the write. The evaluation ran without one, and without a connection; here, under the lock,
- * its ground is looked at once more, and the write happens only if nothing has changed (decisions/0022).
+ * A short lock at the moment of the write. The evaluation ran without a lock and without a connection. Here, under the
+ * lock, the guard reads the evaluated rows again, and writes only if nothing has changed (decisions/0022).
  */
 import { randomUUID } from 'node:crypto'
 import type { ClientBase, Pool } from 'pg'
@@ -25,11 +25,11 @@ const MOST_KEYS = 100
 const LOCK_NOT_AVAILABLE = '55P03'
 
 export interface WriteGuardOptions {
-  /** How long to wait for each lock. It is the guard's own: statements of yours wait as long as ever. Default: 2s. */
+  /** How long to wait for each lock. Applies to the guard only, not to your statements. Default: 2s. */
   readonly lockTimeout?: Duration
-  /** Told of each conflict, for a log or a metric. What it throws is dropped. */
+  /** Called for each conflict, for a log or a metric. Its errors are dropped. */
   readonly onConflict?: (conflict: ConcurrentModificationError) => unknown
-  /** Called after each guarded write, for a histogram. What it throws is dropped. */
+  /** Called after each guarded write, for a histogram. Its errors are dropped. */
   readonly onWritten?: (written: GuardedTimes & { readonly site: string }) => unknown
 }
 
@@ -43,28 +43,28 @@ export interface GuardedTimes {
 export interface GuardedWrite<T> {
   /** The place in your code, for counts and messages, such as `open incident`. Few and constant: each is counted. */
   readonly site: string
-  /** What no two may write at once, such as `entity:7`. Several are taken in one order, whatever order they come in. */
+  /** Keys that only one writer may hold at a time, such as `entity:7`. Several are locked in a fixed order. */
   readonly lock: string | readonly string[]
-  /** The ids that the evaluation was based on. */
+  /** The ids that the evaluation read. */
   readonly seen: Iterable<Seen>
-  /** Reads them again: the same question, asked under the lock. */
+  /** Reads the ids again, under the lock. */
   readonly reread: (tx: ClientBase) => Promise<Iterable<Seen>>
-  /** Runs if nothing has changed. Keep it short: others wait. */
+  /** Runs if nothing has changed. Keep it short: other writers wait. */
   readonly write: (tx: ClientBase) => Promise<T>
-  /** How many percent of the keys are guarded; the others are written without lock and re-read. Default: 100. */
+  /** Percentage of keys that are guarded; the others are written without lock and re-read. Default: 100. */
   readonly rollout?: Rollout
   /** Your open READ COMMITTED transaction. The lock is held until it ends. Default: a transaction of its own. */
   readonly tx?: ClientBase
 }
 
 export interface GuardCounts {
-  /** Under the lock, nothing had changed. */
+  /** Nothing had changed when re-read under the lock. */
   readonly written: number
   readonly conflicts: number
   readonly lockTimeouts: number
-  /** Written without the guard, because the rollout had not come so far. */
+  /** Written without the guard, because the rollout does not cover the keys yet. */
   readonly unguarded: number
-  /** Of all guarded writes together. */
+  /** Total over all guarded writes. */
   readonly lockWaitMs: number
   readonly criticalMs: number
 }
@@ -88,10 +88,9 @@ export class WriteGuard {
   }
 
   /**
-   * Begins a transaction, takes the lock, reads again what the evaluation has seen, writes if it is still so, commits, and
-   * returns what `write` returned. Throws ConcurrentModificationError if something has changed, LockTimeoutError if the
-   * lock was not to be had, TransactionConflictError if Postgres gave the transaction up, as one of two that waited for each
-   * other; then nothing was written.
+   * Begins a transaction, takes the lock, re-reads the evaluated ids, writes if they are unchanged, commits, and returns the
+   * result of `write`. Throws ConcurrentModificationError if an id has changed, LockTimeoutError if the lock was not free in
+   * time, TransactionConflictError if Postgres aborted the transaction in a deadlock; then nothing was written.
    */
   async run<T>(guarded: GuardedWrite<T>): Promise<T> {
     checkOptions('run', guarded ?? null, ['site', 'lock', 'seen', 'reread', 'write', 'rollout', 'tx'])
@@ -110,7 +109,7 @@ export class WriteGuard {
         askedAt = monotonicMs()
         refusal = await this.#lock(within, keys, tx !== undefined)
         lockedAt = monotonicMs()
-        // A statement of its own: the snapshot of the one that waited for the lock is older than what the others wrote.
+        // A separate statement: the snapshot of the one that waited for the lock is older than the other writers' commits.
         refusal ??= compare(site, seen, toIds('reread', await reread(within)))
         if (refusal !== undefined) throw refusal
       }
@@ -124,7 +123,7 @@ export class WriteGuard {
       else this.#countsOf(site).unguarded++
       return written
     } catch (error) {
-      // Not one that `write` threw, which may have used a guard itself.
+      // Not an error that `write` threw; it may have used a guard itself.
       if (refusal !== undefined && error === refusal) this.#refused(site, refusal)
       const isOurs = tx === undefined && isConflict(error) && !(error instanceof TransactionConflictError)
       throw isOurs ? new TransactionConflictError({ cause: error }) : error
@@ -177,7 +176,7 @@ export class WriteGuard {
   }
 }
 
-/** Distinct and sorted: two callers who mean the same keys have the same list. */
+/** Distinct and sorted: two callers with the same keys have the same list. */
 function checkKeys(lock: string | readonly string[]): string[] {
   const keys = typeof lock === 'string' ? [lock] : lock
   if (!Array.isArray(keys) || keys.length === 0 || keys.length > MOST_KEYS) {
@@ -216,7 +215,7 @@ function checkAnswer(answer: unknown): void {
   }
   throw new InvalidOptionError(
     'tx',
-    `its isolation level is ${answer}, so what is read after the lock is as old as the transaction, and what others wrote ` +
-      'since is not seen; begin it with ISOLATION LEVEL READ COMMITTED',
+    `its isolation level is ${answer}, so reads after the lock would not see what other transactions committed ` +
+      'since it began; begin it with ISOLATION LEVEL READ COMMITTED',
   )
 }

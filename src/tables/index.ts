@@ -1,4 +1,4 @@
-/** Tables of the user's: `leasehold/tables`. Status tables and the write guard need none of our own. */
+/** Support for the user's own tables: `leasehold/tables`. Status tables and the write guard need no table of Leasehold. */
 export { ConcurrentModificationError, LockTimeoutError } from '../core/errors.ts'
 export { type FencedTable, type FencedTableOptions, type FencedWrite, fencedTable } from './fenced-table.ts'
 export { type GuardCounts, type GuardedWrite, WriteGuard, type WriteGuardOptions } from './guard.ts'

@@ -1,9 +1,9 @@
-/** What is answered about a row. */
+/** Outcomes of operations on a row. */
 import type { RowId } from './row-id.ts'
 
 /**
- * applied: by this call. already handled: by another one, and the row has this status now. not ready: the row has a status
- * that comes before the one it is to leave, or one that is not declared. not found: not there, or not yet.
+ * applied: by this call. already_handled: by another call, and the row has this status now. not_ready: the row has a status
+ * before the one it is to leave, or one that is not declared. not_found: missing, or not committed yet.
  */
 export type TransitionOutcome =
   | { readonly outcome: 'applied' }
@@ -12,22 +12,22 @@ export type TransitionOutcome =
 
 export type Looked = { readonly outcome: 'ready' } | Instead<TransitionOutcome>
 
-/** lost: the row was taken back, and is somebody else's by now or will be. */
+/** lost: the row was reclaimed, and another worker holds it or will. */
 export type ClaimOutcome =
   | { readonly outcome: 'applied' }
   | { readonly outcome: 'lost'; readonly status: string }
   | { readonly outcome: 'not_found' }
 
-/** givenUp: no attempt is left, or none was wanted. It stays in error until a person does something. */
+/** givenUp: no attempt is left, or no retry was wanted. The row stays in error until an operator acts. */
 export interface FailRecorded {
   readonly outcome: 'applied'
   readonly givenUp: boolean
 }
 
-/** What is answered where it was not applied. */
+/** The outcome if it was not applied. */
 export type Instead<Outcome> = Exclude<Outcome, { outcome: 'applied' }>
 
-/** What commit, fail and renew need to know. It can be stored and sent elsewhere. */
+/** The input of commit, fail and renew. It can be stored and sent to another process. */
 export interface RowClaim {
   readonly id: RowId
   readonly token: string

@@ -1,6 +1,7 @@
 /**
- * The reaper and the re-drive: rows whose holder is gone, rows that have failed, rows of which nobody was told. Safe to run
- * twice and by many: every statement takes rows that nobody else is changing, and leaves them in a state it does not look for.
+ * Reclaims rows whose claim expired, retries failed rows, and re-publishes stuck rows. Any number of processes may run it
+ * at the same time: every statement skips rows that another session is changing, and leaves rows in a state it does not
+ * look for.
  */
 import type { ClientBase, Pool } from 'pg'
 import { checkInteger } from '../core/check.ts'
@@ -14,21 +15,21 @@ import type { Chore } from '../runtime/chore.ts'
 import type { Definition } from './definition.ts'
 import { GIVE_UP, REDRIVE, RESEND, TAKE_BACK } from './row.sql.ts'
 
-/** Enough for one turn: the rest is done in the next. */
+/** Enough for one run; the next run continues. */
 const ROUNDS = 100
-const RAN_OUT = 'the claim ran out: its holder was not heard of'
+const RAN_OUT = 'claim expired: its holder stopped renewing'
 
 export interface Recovery {
   /**
-   * Tells of rows that are ready again, inside the transaction that makes them so: for jobs in the same database. It may be
-   * called again for the same rows. A row for which alone it throws has failed once more.
+   * Enqueues jobs for rows that are ready again, inside the transaction that makes them so: for jobs in the same database.
+   * It may be called again for the same rows. If it throws for a row alone, that row's attempt has failed.
    */
   readonly enqueue?: (ids: readonly string[], tx: ClientBase) => Promise<unknown>
-  /** Tells of them after the commit: for queues elsewhere. What it throws is reported; they are told of again later. */
+  /** Publishes the rows after the commit: for external queues. Its errors are reported; the rows are re-published later. */
   readonly publish?: (ids: readonly string[]) => Promise<unknown>
   /**
-   * Rows that have been ready for this long, and nobody came: told of again. Longer than work takes. Default: with `publish`
-   * the table's stuckAfter, otherwise never.
+   * Re-publishes rows that have been ready for this long. Must be longer than the work takes. Default: with `publish` the
+   * table's stuckAfter, otherwise never.
    */
   readonly resendAfter?: Duration
   /** Default: 30s. */
@@ -99,8 +100,8 @@ async function takeRows(tx: ClientBase, definition: Definition, limit: number, r
 }
 
 /**
- * All at once; if that fails, one by one, so that a row which cannot be told of does not hold up the others. If none can be,
- * it is not the rows.
+ * All rows at once; if that fails, one by one, so that a row that cannot be enqueued does not block the others. If every
+ * row fails, the rows are not the cause.
  */
 async function enqueueAll(
   tx: ClientBase,
@@ -120,7 +121,7 @@ async function enqueueAll(
   if (failed === ids.length) throw whole.error
 }
 
-/** What it threw, undone. What is not the row's fault is thrown on. */
+/** Returns the error, with its changes rolled back. Rethrows an error that is not the row's. */
 async function tries(tx: ClientBase, work: () => Promise<unknown>): Promise<{ error: unknown } | undefined> {
   await tx.query('savepoint leasehold_enqueue')
   try {

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { InvalidOptionError } from '../core/errors.ts'
 
-/** 0 to 100, or a function that is asked at each call. */
+/** 0 to 100, or a function that is called for each write. */
 export type Rollout = number | (() => number)
 
 /**
- * Whether a write is guarded yet. Decided by a hash of the site and the whole list of keys, so that two who name the same
- * keys decide alike, and that a higher percentage only adds to what a lower one had.
+ * Whether a write is guarded yet. Decided by a hash of the site and the whole list of keys, so that two writers with the
+ * same keys decide alike, and a higher percentage only adds keys.
  */
 export function isGuarded(site: string, sortedKeys: readonly string[], rollout: Rollout = 100): boolean {
   const percent = typeof rollout === 'function' ? rollout() : rollout
@@ -16,7 +16,7 @@ export function isGuarded(site: string, sortedKeys: readonly string[], rollout: 
   return placeOf(site, sortedKeys) < percent
 }
 
-/** From 0 to just below 100, as good as evenly spread. */
+/** From 0 to just below 100, evenly spread. */
 function placeOf(site: string, sortedKeys: readonly string[]): number {
   const digest = createHash('sha256')
     .update(JSON.stringify([site, ...sortedKeys]))

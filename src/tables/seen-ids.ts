@@ -1,15 +1,15 @@
-/** What an evaluation has seen, and what is there now: compared as sets, by their text. */
+/** The ids that an evaluation read, and those there now: compared as sets, by their text. */
 import { InvalidOptionError } from '../core/errors.ts'
 
-/** An id, or whatever else changes when what was seen changes. `7`, `7n` and `'7'` are the same: pg returns a bigint as text. */
+/** An id, or any value that changes with the row. `7`, `7n` and `'7'` are equal: pg returns a bigint as text. */
 export type Seen = string | number | bigint
 
 /**
- * Only what has a text of its own: every object is "[object Object]", and two ids beyond 2^53 may be one number, so these
- * would compare equal by accident.
+ * Accepts only values with a text of their own: every object is "[object Object]", and two ids beyond 2^53 may be one
+ * number, so these would compare equal by accident.
  */
 export function toIds(option: string, values: unknown): ReadonlySet<string> {
-  // A string is iterable, too, but nobody means its letters.
+  // A string is iterable too, but its letters are never meant.
   if (typeof values !== 'object' || values === null || !(Symbol.iterator in values)) {
     throw new InvalidOptionError(option, 'it must be an array of ids, such as rows.map((row) => row.id)')
   }

@@ -1,15 +1,16 @@
-/** One statement, sent again when Postgres gives it up in favour of another and it stands alone. */
+/** One statement, repeated after a conflict if it is a transaction of its own. */
 import { InvalidOptionError } from '../core/errors.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { asPrinted, type Cells, type Queryable } from '../db/lane.ts'
 import { isPool } from '../db/transaction.ts'
 import type { Sendable } from './definition.ts'
 
-/** What it returns of the row that it changed, if it changed one. */
+/** The returned columns of the changed row, if one was changed. */
 export async function change(db: Queryable, statement: Sendable, values: unknown[]): Promise<Cells | undefined> {
   const { rowCount, rows } = await send(db, statement, values)
-  // A client that does not tell would make every answer a guess.
-  if (typeof rowCount !== 'number') throw new InvalidOptionError('db', 'its query() answers without a rowCount')
+  // A client that returns no rowCount would make every outcome a guess.
+  if (typeof rowCount !== 'number')
+    throw new InvalidOptionError('db', 'its query() returned no rowCount; pass a pool or client of pg')
   return rowCount > 0 ? ((rows?.[0] ?? []) as Cells) : undefined
 }
 

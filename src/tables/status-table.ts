@@ -1,6 +1,6 @@
 /**
- * Transitions on a table of the user's, which needs none of ours: each is one UPDATE that names the status it leaves, so of
- * all who try, one is told `applied` (decisions/0020).
+ * Transitions on a user's table, without any table of Leasehold: each is one UPDATE that names the status it leaves, so of
+ * all concurrent callers one gets `applied` (decisions/0020).
  */
 import { randomUUID } from 'node:crypto'
 import { checkText } from '../core/check.ts'
@@ -31,7 +31,7 @@ import { type WorkClaim, type Worked, type WorkOptions, workOnRow } from './work
 
 const ROUNDS = 10
 
-/** As a value to set: the moment of the statement, by the database's clock. */
+/** A value for `set`: the time of the statement, by the database's clock. */
 export const databaseNow: unique symbol = Symbol('databaseNow')
 
 /** Declares a table of yours. Touches no database. */
@@ -50,7 +50,9 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     this.#definition = definition
   }
 
-  /** One guarded UPDATE. `set` gives values to columns of yours; jsonb wants JSON text, databaseNow is the server's clock. */
+  /**
+   * One guarded UPDATE. `set` gives values to columns of yours; jsonb wants JSON text, databaseNow is the server's clock.
+   */
   async transition<From extends keyof A & string>(
     db: Queryable,
     id: RowId,
@@ -68,18 +70,20 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return this.#apply(db, id, from, statement, [checkRowId(id), ...values], applied)
   }
 
-  /** Throws if there is no such arrow: for those who want to know before they begin. */
+  /** Throws if the arrow is not declared, so that a caller can check before it begins. */
   checkArrow<From extends keyof A & string>(from: From, to: A[From][number]): void {
     this.#definition.checkArrow(from, to)
   }
 
-  /** What the row is now; undefined: not there, or not yet. */
+  /** The row's status; undefined: missing, or not committed yet. */
   async status(db: Queryable, id: RowId): Promise<string | undefined> {
     const [row] = await read(db, this.#definition.statement('find', FIND), [checkRowId(id)])
     return row?.[0] ?? undefined
   }
 
-  /** To look before work: what a transition would answer now, or that it is ready. Only the transition itself can tell later. */
+  /**
+   * A look before work: the outcome a transition would have now, or that the row is ready. Only the transition is certain.
+   */
   async look(db: Queryable, id: RowId, from: keyof A & string): Promise<Looked> {
     this.#definition.checkStatus(from)
     const status = await this.status(db, id)
@@ -88,8 +92,8 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /**
-   * First phase: the row is yours until you commit, fail or release it, or are not heard of for `stuckAfter`. After a lost
-   * reply ask again with the same token, and you get the same claim; a token is for one claim.
+   * First phase: you hold the row until you commit, fail or release it, or stop renewing for `stuckAfter`. After a lost
+   * reply call it again with the same token to get the same claim; a token is for one claim.
    */
   async claim(db: Queryable, id: RowId, options: { readonly token?: string } = {}): Promise<Claimed> {
     checkOptions('claim', options, ['token'])
@@ -107,7 +111,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     }
   }
 
-  /** Second phase: done, if the claim is still yours. Can be asked again after a lost reply. */
+  /** Second phase: done, if you still hold the claim. Can be repeated after a lost reply. */
   async commit(db: Queryable, claim: RowClaim, set: Values<Column> = {}): Promise<ClaimOutcome> {
     const { done } = this.#definition.needPhases()
     const { list, values } = this.#assignments(set, 3)
@@ -116,9 +120,9 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /**
-   * The attempt has failed: the error is kept, the attempt counted, and recovery tries the row again after the backoff, while
-   * attempts last and `retry` is not false; if not, it is `givenUp`. With an id instead of a claim: a row that was never
-   * claimed, in work of one phase.
+   * The attempt has failed: the error is kept, the attempt counted, and recovery retries the row after the backoff, while
+   * attempts are left and `retry` is not false; otherwise it is `givenUp`. With an id instead of a claim: a row that was
+   * never claimed, in one-phase work.
    */
   fail(
     db: Queryable,
@@ -142,16 +146,16 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     const { ready, failed } = this.#definition.needPhases()
     const { maxAttempts } = this.#definition
     const backoff = options.after === undefined ? this.#definition.backoff : notBefore(options.after)
-    const said = [lastError(error), options.retry === false ? 0 : maxAttempts, backoff.firstMs, backoff.maxMs]
+    const recorded = [lastError(error), options.retry === false ? 0 : maxAttempts, backoff.firstMs, backoff.maxMs]
     if (typeof which !== 'object') {
-      const values = [checkRowId(which), ...said]
+      const values = [checkRowId(which), ...recorded]
       return this.#apply(db, which, ready, this.#definition.statement('fail', FAIL), values, failRecorded)
     }
     const statement = this.#definition.statement('fail_claim', FAIL_CLAIM)
-    return this.#end(db, which, failed, statement, [checkRowId(which.id), ...said, which.token], failRecorded)
+    return this.#end(db, which, failed, statement, [checkRowId(which.id), ...recorded, which.token], failRecorded)
   }
 
-  /** Still at it: the claim's time begins anew. */
+  /** Renews the claim: its time begins anew. */
   async renew(db: Queryable, claim: RowClaim): Promise<ClaimOutcome> {
     const { claimed } = this.#definition.needPhases()
     const values = [checkRowId(claim.id), claim.token, this.#definition.stuckAfterMs]
@@ -159,8 +163,8 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /**
-   * Given back as if it had never been claimed, no attempt spent: for a process that has to go before its effect. `after`:
-   * whoever brought the message brings it again then, so recovery does not resend the row before.
+   * Released as if never claimed, no attempt spent: for a process that stops before its effect. `after`: the queue
+   * redelivers the message then, so recovery does not re-publish the row before.
    */
   async release(db: Queryable, claim: RowClaim, options: { readonly after?: Duration } = {}): Promise<ClaimOutcome> {
     checkOptions('release', options, ['after'])
@@ -171,8 +175,8 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
 
   /**
    * Both phases around an effect: claims, runs it with no connection held, renews meanwhile, and commits the columns that it
-   * returns. What it throws is recorded as a failure; Fatal and Cancel are not tried again, RetryAfter not before its time;
-   * Snooze gives the row back. `db` must be a pool: a transaction would be open all the while.
+   * returns. An error is recorded as a failure; Fatal and Cancel are not retried, RetryAfter not before its delay; Snooze
+   * releases the row. `db` must be a pool: a transaction would stay open all the while.
    */
   work(
     db: Queryable,
@@ -185,32 +189,32 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return workOnRow(this, db, id, effect, { stuckAfterMs, timeoutMs, ...options })
   }
 
-  /** The statuses of work in two phases, if there is any. */
+  /** The statuses of two-phase work, if declared. */
   get phases(): Phases | undefined {
     return this.#definition.phases
   }
 
   /**
-   * The same for each attempt on a row: what to give a provider as idempotency key, so that it acts once. Pass the claim,
-   * whose id is spelt as the database does. Where two deployments share a provider's account, or ids begin anew, say so
-   * in `effect`: `prod:charge`.
+   * The same for each attempt on a row: pass it to a provider as idempotency key, so that it acts once. Pass the claim,
+   * whose id is spelt as the database does. If two deployments share a provider's account, or ids begin anew, put that into
+   * `effect`: `prod:charge`.
    */
   effectKey(row: { readonly id: RowId }, effect: string): string {
     return effectKeyOf('row', this.#definition.table, String(checkRowId(row.id)), checkText('effect', effect, 200))
   }
 
-  /** Takes back what is stuck and tries again what has failed: for a worker's `chores`, or a timer of your own. */
+  /** Reclaims stuck rows and retries failed ones: for a worker's `chores`, or a timer of your own. */
   recovery(options: Recovery = {}): Chore {
     this.#definition.needPhases()
     return recovery(this.#definition, options, (tx, id, error) => this.fail(tx, id, error))
   }
 
-  /** The columns, constraints and indexes that all this needs, as SQL for your migration. */
+  /** The required columns, constraints and indexes, as SQL for your migration. */
   sql(): string {
     return whatItNeeds(this.#definition)
   }
 
-  /** From a status that everyone can leave: who comes second is told what became of the row. */
+  /** From a status that any caller can leave: the second caller learns the row's status. */
   async #apply<Applied extends { outcome: 'applied' }>(
     db: Queryable,
     id: RowId,
@@ -225,24 +229,24 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
       const [row] = await read(db, this.#definition.statement('find', FIND), [id])
       if (row === undefined) return { outcome: 'not_found' }
       if (row[0] !== from) return this.#passedOver(row[0]!, from)
-      // It has come back in between, or has just been committed.
+      // The row has come back in between, or has just been committed.
       this.#checkRound(round, id, from)
     }
   }
 
-  /** Who asks has a message in hand: it can be dropped if the row is past this, and not if it has yet to come to it. */
+  /** The caller holds a message: it can be dropped if the row is past `from`, and not if the row has yet to reach it. */
   #passedOver(status: string, from: string): Exclude<TransitionOutcome, { outcome: 'applied' | 'not_found' }> {
     return { outcome: this.#definition.isBefore(status, from) ? 'not_ready' : 'already_handled', status }
   }
 
-  /** `already_handled` would be a lie, and the message would be dropped. */
+  /** `already_handled` would be false here, and the message would be dropped. */
   #checkRound(round: number, id: RowId, status: string): void {
     if (round < ROUNDS) return
     const what = `row ${id} is ${status}, and yet no update changes it; does a policy or a trigger forbid it?`
     throw new InvalidOptionError(`statusTable(${JSON.stringify(this.#definition.table)})`, what)
   }
 
-  /** From a claim: nobody but its holder, once or again. */
+  /** From a claim: only its holder, once or again. */
   async #end<Applied extends { outcome: 'applied' }>(
     db: Queryable,
     claim: RowClaim,
@@ -265,7 +269,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
     return { status: status!, isOurs: isOurs === 't', id: spelt!, more }
   }
 
-  /** `, "result" = $2, "completed_at" = statement_timestamp()`, and what stands for the parameters. */
+  /** `, "result" = $2, "completed_at" = statement_timestamp()`, and the parameter values. */
   #assignments(set: Values<Column>, from: number): { list: string; values: unknown[] } {
     const values: unknown[] = []
     let list = ''

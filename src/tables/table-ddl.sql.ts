@@ -1,4 +1,4 @@
-// What a table needs, for the user's own migration; the words in braces as in row.sql.ts.
+// The columns that a table needs, for the user's own migration; the words in braces as in row.sql.ts.
 
 export const COLUMNS = `-- row.columns
 alter table {table}
@@ -9,7 +9,7 @@ alter table {table}
   add column if not exists {retry_at} timestamptz,
   add column if not exists {sent_at} timestamptz;
 
--- What nobody has counted or claimed in this way yet. A null would be neither more nor less than anything.
+-- Rows that were never counted or claimed. A null would be neither less nor more than any number.
 update {table} set {attempt_count} = coalesce({attempt_count}, 0), {sent_at} = coalesce({sent_at}, now())
   where {attempt_count} is null or {sent_at} is null;
 update {table} set {claim_token} = gen_random_uuid(), {claim_expires_at} = now() + {lease}

@@ -14,14 +14,14 @@ import type { StatusTable } from './status-table.ts'
 
 const CLAIM_ATTEMPTS = 5
 const BACKOFF = { firstMs: 50, maxMs: 5_000 }
-/** Sooner than the message comes again, most often: it would find the row claimed, and be dropped. */
+/** Usually shorter than a redelivery, which would find the row claimed and drop the message. */
 const GIVE_BACK = { firstMs: 50, maxMs: 1_000 }
 
 /**
- * failed: the effect threw, and that is recorded; `givenUp`, if it is not tried again. lost: it was too slow, and its row was
- * taken back. released: it threw when it was told to stop, or threw Snooze, which says after how long it wants to be asked
- * again; the row is as if it had never been claimed. concurrent_modification: a write guard in the effect found that another
- * writer came first; the row is as if it had never been claimed.
+ * failed: the effect threw, and the error is recorded; `givenUp` if there is no retry. lost: it was too slow, and the row
+ * was reclaimed. released: it threw after the stop signal, or threw Snooze, with its delay; the row is
+ * as if never claimed. concurrent_modification: a write guard in the effect found that another writer came first; the row
+ * is as if never claimed.
  */
 export type Worked =
   | TransitionOutcome
@@ -31,11 +31,11 @@ export type Worked =
   | { readonly outcome: 'concurrent_modification'; readonly error: ConcurrentModificationError }
 
 export interface WorkOptions {
-  /** Aborts the effect, too; what it throws then is nobody's fault, and spends no attempt. */
+  /** Aborts the effect, too; an error after that spends no attempt. */
   readonly stopping?: AbortSignal
 }
 
-/** What an effect gets. */
+/** The argument of an effect. */
 export interface WorkClaim extends RowClaim {
   /** Aborted when the claim is lost, cannot be renewed in time, or the effect takes too long. Pass it on. */
   readonly signal: AbortSignal
@@ -54,10 +54,10 @@ export async function workOnRow(
     stopping,
   }: WorkOptions & { readonly stuckAfterMs: number; readonly timeoutMs: number },
 ): Promise<Worked> {
-  // The token first: if the reply is lost, the claim can be asked for again.
+  // The token first: if the reply is lost, the same claim can be requested again.
   const token = randomUUID()
   const sentAt = monotonicMs()
-  // A few times: whoever brought the message will bring it again.
+  // A few times: the queue redelivers the message anyway.
   let maybeClaimed = false
   const isWorthIt = (attempt: number, error: unknown) => {
     maybeClaimed ||= isOutage(error)
@@ -70,7 +70,7 @@ export async function workOnRow(
   if (claimed.outcome !== 'applied') return claimed
   const { claim } = claimed
   const lease = new RowLease(sentAt, lifeMs, timeoutMs, () => table.renew(db, claim))
-  // The effect has happened or has not: nothing that may pass must make anybody forget which.
+  // The effect has happened or has not: a temporary error must not lose that fact.
   const insist = <T>(record: () => Promise<T>) => patiently((_, error) => !isFinal(error) && !lease.isOver, record)
   const failed = async (error: unknown, retry: FailOptions): Promise<Worked> => {
     const recorded = await insist(() => table.fail(db, claim, error, retry))
@@ -91,13 +91,13 @@ export async function workOnRow(
         const given = await released(error)
         return given.outcome === 'released' ? { outcome: 'concurrent_modification', error } : given
       }
-      const isNobodysFault = stopping?.aborted || error instanceof Snooze
-      return isNobodysFault ? await released(error) : await failed(error, retryOf(error))
+      const isReleased = stopping?.aborted || error instanceof Snooze
+      return isReleased ? await released(error) : await failed(error, retryOf(error))
     }
     try {
       return await insist(() => table.commit(db, claim, set ?? {}))
     } catch (error) {
-      // What it returned can never be stored. To try again would be to do it again: a person has to look.
+      // The result can never be stored. A retry would repeat the effect, so a person has to look.
       if (isFinal(error)) return await failed(error, { retry: false })
       throw error
     }
@@ -107,11 +107,11 @@ export async function workOnRow(
 }
 
 /**
- * A claim of which nobody was told: it may have been carried out before the database was gone, and then the row would be
- * nobody's for its whole life, and an attempt be counted for an effect that never began. So it is released, when that can be
- * said; until then whoever comes finds it claimed. Nobody can lose a row by it: the token was made up for this one call, is
- * random, was given to no effect and is never used again, so a claim with this token is this one. A claim that is carried
- * out only after the answer to this, late on its way, is left to recovery, as everything was before.
+ * Releases a claim whose reply was lost. It may have been carried out before the database went away; then the row would stay
+ * claimed without a holder until it expires, and an attempt be counted for an effect that never began. Until the release
+ * succeeds, other workers find the row claimed. No other claim can be released by it: the token is random, made for this one
+ * call, given to no effect and never used again. A claim that Postgres carries out only after this release is left to
+ * recovery.
  */
 async function giveBack(table: StatusTable, db: Queryable, claim: RowClaim, until: number): Promise<void> {
   for (let attempt = 1; monotonicMs() < until; attempt++) {
@@ -119,9 +119,9 @@ async function giveBack(table: StatusTable, db: Queryable, claim: RowClaim, unti
       await table.release(db, claim)
       return
     } catch (error) {
-      if (isFinal(error)) return // A pool that was ended, say. Recovery takes the row back.
+      if (isFinal(error)) return // For example a pool that was ended. Recovery reclaims the row.
     }
-    // A process that has nothing else to do need not stay for this.
+    // Does not keep an otherwise idle process alive.
     await new Promise<void>((resolve) => new Alarm(resolve).set(monotonicMs() + backoffMs(attempt, GIVE_BACK)))
   }
 }
@@ -137,7 +137,7 @@ async function patiently<T>(again: (attempt: number, error: unknown) => boolean,
   }
 }
 
-/** The lease of one row's claim, and the time that its effect has. Its signal aborts at the end of either. */
+/** The lease of one row's claim, and the time limit of its effect. Its signal aborts at the end of either. */
 class RowLease implements KeptLease {
   grantedUntil = 0
   deadline = 0
@@ -168,7 +168,7 @@ class RowLease implements KeptLease {
     return this.#lost.signal
   }
 
-  /** The claim may have been taken back by now. */
+  /** The claim may have been reclaimed by now. */
   get isOver(): boolean {
     return monotonicMs() >= this.grantedUntil
   }
@@ -190,6 +190,6 @@ class RowLease implements KeptLease {
     const late = () => new DeadlineError('Renewing a claim', this.#lifeMs / 3)
     const { outcome } = await withDeadline(this.#renew(), this.#lifeMs / 3, late)
     if (outcome === 'applied') this.#keeper.granted(this, sentAt + this.#lifeMs)
-    else this.#abort(new Error('The row was taken back.'))
+    else this.#abort(new Error('The row was reclaimed.'))
   }
 }

@@ -12,7 +12,7 @@ import type { JobId } from '../jobs/job.ts'
 import type { Events } from './events.ts'
 import { announceDeadLetter } from './outcome-events.ts'
 
-/** The server has ended a statement by then, whatever it waited for. */
+/** The server has ended every statement by then. */
 const ENDS_WITHIN_MS = 30_000
 /** The question may take longer on its way than the statement did. */
 const MARGIN_MS = 5_000
@@ -22,7 +22,7 @@ export class Burials {
   readonly #lane: Lane
   readonly #events: Events
   /** Announced by this process: job and generation. */
-  readonly #told = new Set<string>()
+  readonly #announced = new Set<string>()
   /** When the first statement without a reply was sent, and when the last of them has ended. */
   #missing: { readonly since: number; readonly until: number } | undefined
 
@@ -32,11 +32,11 @@ export class Burials {
   }
 
   /** Runs a statement that buries jobs, and announces them. */
-  async tellOf<Result>(bury: () => Promise<Result>, letters: (result: Result) => readonly JobId[]): Promise<Result> {
+  async announce<Result>(bury: () => Promise<Result>, letters: (result: Result) => readonly JobId[]): Promise<Result> {
     const sentAt = monotonicMs()
     try {
       const result = await bury()
-      await this.#tell(letters(result))
+      await this.#announce(letters(result))
       return result
     } catch (error) {
       this.#missing = { since: this.#missing?.since ?? sentAt, until: monotonicMs() + ENDS_WITHIN_MS }
@@ -45,23 +45,23 @@ export class Burials {
   }
 
   /** Announces those whose reply was lost, if one was. */
-  async tellMissing(): Promise<void> {
+  async announceMissing(): Promise<void> {
     if (this.#missing === undefined) return
     const { since, until } = this.#missing
     const isLast = monotonicMs() > until
     const lately = await buriedLately(this.#lane, monotonicMs() - since + MARGIN_MS)
-    await this.#tell(lately.filter((letter) => !this.#told.has(nameOf(letter))).map(({ jobId }) => jobId))
+    await this.#announce(lately.filter((letter) => !this.#announced.has(nameOf(letter))).map(({ jobId }) => jobId))
     if (isLast) this.#missing = undefined
   }
 
-  async #tell(jobIds: readonly JobId[]): Promise<void> {
+  async #announce(jobIds: readonly JobId[]): Promise<void> {
     for (const letter of await buried(this.#lane, jobIds)) {
-      this.#told.add(nameOf(letter))
+      this.#announced.add(nameOf(letter))
       announceDeadLetter(this.#events, letter)
     }
-    for (const name of this.#told) {
-      if (this.#told.size <= REMEMBERED) break
-      this.#told.delete(name)
+    for (const name of this.#announced) {
+      if (this.#announced.size <= REMEMBERED) break
+      this.#announced.delete(name)
     }
   }
 }

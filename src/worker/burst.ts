@@ -1,5 +1,5 @@
 /**
- * What a worker tells others while claims come back full: at the beginning that there is more than it can take, for those that
+ * What a worker sends to others while claims come back full: at the beginning that there is more than it can take, for those that
  * were not woken; and after a while that wake-ups are useless, for those that enqueue.
  */
 import { monotonicMs } from '../core/timer.ts'
@@ -9,7 +9,7 @@ import { callForHelp, clearBusy, markBusy } from '../jobs/wake.ts'
 /** Full claims for this long mean that wake-ups are useless. */
 const BUSY_AFTER_MS = 500
 const BUSY_FOR_MS = 5_000
-/** A claim of fewer says nothing when it is full. */
+/** A full claim of fewer proves nothing. */
 const FULL_FROM = 2
 const CALL_EVERY_MS = 250
 const QUEUES_OF_A_CALL = 8
@@ -31,7 +31,7 @@ export class Burst {
     return this.#since !== undefined
   }
 
-  /** Producers wake no worker, because this one told them to. */
+  /** Producers wake no worker, because this worker asked for that. */
   get saidBusy(): boolean {
     return this.#busyUntil > monotonicMs()
   }

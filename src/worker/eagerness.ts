@@ -3,7 +3,7 @@
  *
  * A wake-up reaches the whole fleet, and one worker is enough for one job. So who answered in vain answers one in as many as
  * there are workers at once, then half as often each time, and the others a little later, or with its poll. Who found work
- * answers at once again. Of many idle workers one or two are left that answer at once, and when those are full or gone, whoever
+ * answers at once again. Of many idle workers one or two are left that answer at once, and when those are full or gone, another worker that
  * finds work by its poll takes their place.
  *
  * Nothing is lost: what a worker does not answer is what it would not have heard, and it polls as before (decisions/0027).
@@ -18,7 +18,7 @@ export class Eagerness {
   readonly #pollMs: number
   readonly #random: () => number
   #fleet = 1
-  /** How many are as eager as this one, as far as it can tell. */
+  /** How many are as eager as this one, as far as it knows. */
   #crowd = 1
 
   constructor(pollMs: number, random: () => number = Math.random) {
@@ -43,7 +43,7 @@ export class Eagerness {
     return spanMs < this.#pollMs / 2 ? this.#random() * spanMs : Number.POSITIVE_INFINITY
   }
 
-  /** A claim found something, whatever it was sent for. */
+  /** A claim found something. */
   found(): void {
     this.#crowd = 1
   }

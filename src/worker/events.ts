@@ -44,13 +44,13 @@ export interface WorkerEvents extends CommonEvents {
   concurrent_modification: [job: JobInfo & JobTimes & { readonly error: ConcurrentModificationError }]
   /** The handler's signal was aborted. */
   aborted: [job: JobInfo & { readonly reason: AbortReason }]
-  /** An outcome came too late: somebody else has the job, or had it. Nothing was changed. */
+  /** An outcome came too late: another worker has the job, or had it. Nothing was changed. */
   refused: [job: JobInfo & { readonly tried: string }]
   /** An outcome was sent, its reply was lost, and the job left no trace: most likely it was recorded. */
   unknown: [job: JobInfo & { readonly tried: string }]
-  /** Jobs of dead workers were returned by this worker's sweep. */
+  /** This worker's sweep reclaimed jobs from expired leases. */
   recovered: [{ readonly jobs: number; readonly deadLetters: number }]
-  /** How this worker hears of new work from now on. */
+  /** How this worker learns of new work from now on. */
   wakeup: [{ readonly by: 'listen' | 'poll' }]
 }
 

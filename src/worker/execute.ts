@@ -14,7 +14,7 @@ import { dateOf } from '../jobs/stored-time.ts'
 import type { HeldJob, Job } from './job.ts'
 import type { Outcome } from './pending-outcome.ts'
 
-/** Runs the handler of a job, whatever it does, and says what is to be recorded. Never rejects. */
+/** Runs the handler of a job, and returns what is to be recorded. Never rejects. */
 export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promise<Outcome> {
   const { kind, run } = held.handler
   let input: unknown
@@ -57,7 +57,7 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
   const isLoss = error instanceof LeaseLostError && error.jobId === held.claimed.jobId
   // Not the job's fault, so its attempt is handed back, if the lease is not gone altogether.
   if (isLoss) return { verb: 'release' }
-  // Whatever else ended the handler, somebody has to find out.
+  // However the handler ended, a person has to find out.
   if (error instanceof EffectUnknownError && error.jobId === held.claimed.jobId) {
     return { verb: 'bury', error, reason: 'effect_unknown' }
   }
@@ -156,11 +156,11 @@ class RunningJob implements Job {
 
   async complete(tx: Tx, result?: unknown): Promise<void> {
     const { claimed, handler } = this.#held
-    // From here on nobody but the database knows: the caller may drop the error, and the transaction may commit.
+    // From here on only the database knows: the caller may drop the error, and the transaction may commit.
     this.#held.completions++
     const item = { ...claimed, result, keepMs: handler.kind.keepMs }
     await completeWithin(this.#lane.within(tx), this.#worker, item).catch((error) => {
-      // It says itself that it changed nothing; another call may have.
+      // This call changed nothing; another one may have.
       if (error instanceof LeaseLostError) this.#held.completions--
       throw error
     })
@@ -168,7 +168,7 @@ class RunningJob implements Job {
 
   get once(): Once {
     const held = this.#held
-    // Ended by its timeout or a stop, whatever the handler still does.
+    // Ended by its timeout or a stop, though the handler may still run.
     const isOver = () => held.state !== 'running'
     const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs || isOver()
     const isCompleted = () => held.completedWithin
@@ -185,7 +185,7 @@ class RunningJob implements Job {
   }
 
   async progress(note: unknown): Promise<void> {
-    // Busy: somebody looks at the row this moment. A note is not worth waiting for.
+    // Busy: another transaction has locked the row. A note is not worth waiting for.
     if ((await progress(this.#lane, this.#claimed, note)) === 'refused') throw this.#held.lost()
   }
 }

@@ -7,7 +7,7 @@
  * Not every idle worker answers every wake-up (eagerness.ts). One that finds more than it can take, after there was nothing,
  * calls all others.
  *
- * Suspects (jobs whose worker died) are claimed into an empty worker only, so that one that kills its process takes nobody
+ * Suspects (jobs whose worker died) are claimed into an empty worker only, so that one that kills its process takes no other job
  * along (decisions/0007). When some wait, the worker clears its desk: it claims nothing until what it holds is done, then
  * works off suspects until there are none, or for one lease: then it is everyone's turn again. Where handlers take longer
  * than a lease that would keep suspects waiting for ever, so after one lease a single suspect is claimed beside them.
@@ -57,7 +57,7 @@ interface Last {
   readonly limit: number
 }
 
-/** stopped: until it is told to stop. empty: until nothing is left to claim. once: one batch. */
+/** stopped: until stop() is called. empty: until nothing is left to claim. once: one batch. */
 export type Until = 'stopped' | 'empty' | 'once'
 
 type ClaimMode = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
@@ -105,9 +105,9 @@ export class Fetcher {
     if (this.#burst.saidBusy) await this.#burst.clearBusy().catch(this.#options.events.problem)
   }
 
-  /** Somebody has put work into this queue. */
+  /** A producer has put work into this queue. */
   wake(queue: string): void {
-    this.#cursors.tell(queue)
+    this.#cursors.notified(queue)
     this.#isWoken = true
     const afterMs = Math.max(this.#eagerness.answerAfterMs(), this.#options.turns.waitMs)
     if (afterMs === 0) this.#claimNow()
@@ -120,7 +120,7 @@ export class Fetcher {
   /** There is more in this queue than another worker can take. */
   help(queue: string): void {
     if (this.#burst.isOn) return
-    this.#cursors.tell(queue)
+    this.#cursors.notified(queue)
     this.#isWoken = true
     this.#claimNow()
   }
@@ -137,10 +137,10 @@ export class Fetcher {
     this.#loop.nudge()
   }
 
-  /** Whether this worker is told of new work. What was enqueued before has not told it. */
+  /** Whether this worker is notified of new work. Of work enqueued before, it was not. */
   setHears(hears: boolean): void {
     this.#hears = hears
-    this.#cursors.isTold = hears
+    this.#cursors.isNotified = hears
     if (hears) this.lookNow()
   }
 
@@ -156,7 +156,7 @@ export class Fetcher {
     if (this.#isClaiming) return
     const { slots, runner } = this.#options
     const wants = () => this.#mode.for === 'everyone' && !this.#empty && slots.wantsMore() && runner.takesMore
-    // What an empty look has left behind, a worker that is told of new work need not look for when its last job ends.
+    // A worker that is notified of new work need not look again when its last job ends.
     const isIdle = slots.held === 0 && (!this.#hears || this.#mode.for === 'suspects')
     if (isIdle || wants()) this.#loop.nudge()
   }
@@ -210,7 +210,7 @@ export class Fetcher {
     if (!last.nothingElse && this.#cursors.lookIsDue()) return 0
     this.#burst.isOver()
     if (this.#burst.saidBusy) {
-      // Whoever enqueued while we were busy told nobody. Look once more, now that they will.
+      // Producers that enqueued while this worker was busy sent no NOTIFY. They will from now on, so look once more.
       await this.#burst.clearBusy()
       this.#cursors.lookFromStart()
       return 0
@@ -235,7 +235,7 @@ export class Fetcher {
     if (asked.fromStart) this.#answerNoMore()
     const claimId = newClaimId()
     const sentAt = monotonicMs()
-    // One batch and no more: nobody has a share.
+    // One batch and no more: no queue has a share.
     const request = { claimId, worker, kinds: demand.kinds, limit, leaseMs, share: once ? limit : asked.share }
     const claimed = await turns.claim(request, asked.walk).catch((error) => {
       this.#cursors.failed(asked, monotonicMs() - sentAt)
@@ -252,7 +252,7 @@ export class Fetcher {
     return { more: more && !(once && this.#claimed >= concurrency), nothingElse, everyKind, queues, limit }
   }
 
-  /** First of all: whatever goes wrong afterwards, the jobs are held, and are renewed or released. */
+  /** First of all: if anything goes wrong afterwards, the jobs are held, and are renewed or released. */
   #hold(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
     if (jobs.length === 0) return
     this.#claimed += jobs.length

@@ -1,5 +1,5 @@
 /**
- * Keeps the tables in order. Every worker asks which duties are due, and whoever moves a duty's row on has it for that
+ * Keeps the tables in order. Every worker asks which duties are due, and the one that moves a duty's row on has it for that
  * interval (migrations/0008_duties.sql). All of it is true of every kind, known here or not, and safe to do twice.
  */
 import type { RetentionMs } from '../core/retention.ts'
@@ -87,7 +87,7 @@ export class Housekeeper {
   async stop(): Promise<void> {
     this.#stopping = true
     await this.#loop.stop()
-    await this.#tellMissing()
+    await this.#announceMissing()
   }
 
   /** The days in which finished jobs of these kinds are forgotten, before there are any. */
@@ -97,7 +97,7 @@ export class Housekeeper {
 
   async tick(): Promise<number> {
     const { lane, isOnSuspects } = this.#options
-    await this.#tellMissing()
+    await this.#announceMissing()
     const { suspects, ...others } = this.#everyMs
     // One that claims suspects already leaves the duty to the next.
     const everyMs = (isOnSuspects() ? others : this.#everyMs) as Record<Duty, number>
@@ -106,7 +106,7 @@ export class Housekeeper {
       const { worksAgain, problem } = this.#options.events.about(`housekeeping (${duty})`)
       await this.#do(duty).then(worksAgain, problem)
     }
-    // Whoever has swept looks at once: the jobs of a dead worker are suspects.
+    // The worker that has swept looks at once: the jobs of a dead worker are suspects.
     if (!this.#stopping && taken.some((duty) => duty === 'suspects' || duty === 'sweep')) await this.#recruit()
     return Math.max(nextInMs, SOONEST_MS)
   }
@@ -181,7 +181,7 @@ export class Housekeeper {
     })
   }
 
-  /** Said once. The duty is no longer taken here, so that a worker that runs as the owner gets it. */
+  /** Logged once. The duty is no longer taken here, so that a worker that runs as the owner gets it. */
   #leavePartitionsToOwner(): void {
     const { lane, events } = this.#options
     if (this.#everyMs.partitions === undefined) return
@@ -196,9 +196,9 @@ export class Housekeeper {
     })
   }
 
-  #tellMissing(): Promise<void> {
+  #announceMissing(): Promise<void> {
     const { worksAgain, problem } = this.#options.events.about('announcing dead letters')
-    return this.#burials.tellMissing().then(worksAgain, problem)
+    return this.#burials.announceMissing().then(worksAgain, problem)
   }
 
   async #repeat(more: () => Promise<boolean>, rounds = ROUNDS): Promise<void> {
@@ -208,7 +208,7 @@ export class Housekeeper {
   #expire(): Promise<void> {
     const { lane } = this.#options
     return this.#repeat(async () => {
-      const expired = await this.#burials.tellOf(
+      const expired = await this.#burials.announce(
         () => expire(lane),
         (ids) => ids,
       )
@@ -223,14 +223,14 @@ export class Housekeeper {
       const { wasAway, anyExpired } = await lookBeforeSweep(lane, gapMs, leaseMs)
       if (!anyExpired) return
       if (wasAway) {
-        const message = 'nobody swept for a while, or the server started anew: leases that have expired are left alone'
+        const message = 'no sweep for a while, or the server has restarted: expired leases are kept'
         events.log({ level: 'info', message: `${message} for ${leaseMs} ms` })
       }
     }
     let jobs = 0
     let deadLetters = 0
     await this.#repeat(async () => {
-      const swept = await this.#burials.tellOf(() => sweep(lane, undefined, waitsAfterOutage), lettersOf)
+      const swept = await this.#burials.announce(() => sweep(lane, undefined, waitsAfterOutage), lettersOf)
       jobs += swept.jobs.length
       deadLetters += lettersOf(swept).length
       return swept.claims > 0

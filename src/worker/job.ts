@@ -28,21 +28,22 @@ export interface Job<Input = unknown> {
   /** Aborted when the lease is lost, the job is cancelled, its time is over, or the worker has to go. Pass it on. */
   readonly signal: AbortSignal
   /**
-   * Ends the job inside your transaction: it is done exactly when that commits. Throws LeaseLostError when somebody else
+   * Ends the job inside your transaction: it is done exactly when that commits. Throws LeaseLostError when another worker
    * has the job by now; let it roll your transaction back.
    */
   complete(tx: Tx, result?: unknown): Promise<void>
   /**
    * Runs an effect at most once, however often the job runs: a repeat returns the stored result. With `{ tx }` marker and
-   * effect commit together, or are undone if it throws; without, the marker is committed first, and `ifUnknown` says what a crash in between means.
+   * effect commit together, or are undone if it throws. Without, the marker is committed first, and `ifUnknown` decides what a
+   * crash in between means.
    * Throw NotDone in the effect when it certainly did not happen.
    */
   readonly once: Once
   /** For a service that takes idempotency keys: the same on every attempt, another for each job and name. */
   effectKey(name: string): string
   /**
-   * Holds the lease until your transaction ends, so that nobody else can have the job before it commits; after a savepoint,
-   * until you roll back to that. Throws LeaseLostError when somebody has it by now.
+   * Holds the lease until your transaction ends, so that no other worker can have the job before it commits; after a savepoint,
+   * until you roll back to that. Throws LeaseLostError when another worker has it by now.
    */
   assertLease(tx: Tx): Promise<void>
   /** A note for people to see while the job runs. */

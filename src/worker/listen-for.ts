@@ -20,7 +20,7 @@ export interface ListenForOptions {
   isStopping(): boolean
 }
 
-/** A listener that passes what it hears to the parts of a worker. Undefined where the connection says not to listen. */
+/** A listener that passes notifications to the parts of a worker. Undefined with the option `listen: false`. */
 export function listenFor(connection: Connection, options: ListenForOptions): Listener | undefined {
   const { prepare } = connection
   const listen = connection.listenerFor(options.label)

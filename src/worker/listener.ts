@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 import { sleep } from '../core/timer.ts'
 import { Lane } from '../db/lane.ts'
 import { Session, type SessionOptions } from '../db/session.ts'
-import { channelOf, fleetOf, listen, tell } from '../jobs/wake.ts'
+import { channelOf, fleetOf, listen, notify } from '../jobs/wake.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 
 const TEST_EVERY_MS = 30_000
@@ -94,7 +94,7 @@ export class Listener {
     const hears = await this.#testArrives()
     this.#options.onHears(hears)
     if (hears) {
-      // It hears, whether or not the others can be counted. Claims use the same connection, and say what is wrong with it.
+      // It listens, whether or not the others can be counted. Claims use the same connection, and report what is wrong with it.
       const workers = await fleetOf(this.#options.over, this.#options.queue).catch(() => undefined)
       if (workers !== undefined) this.#options.onFleet(workers)
       return this.#tests++ === 0 ? SECOND_TEST_AFTER_MS : TEST_EVERY_MS
@@ -107,7 +107,7 @@ export class Listener {
   async #testArrives(): Promise<boolean> {
     const arrived = new AbortController()
     this.#test = { message: `test ${randomUUID()}`, arrived }
-    await tell(this.#options.over, 'wake', this.#test.message)
+    await notify(this.#options.over, 'wake', this.#test.message)
     await sleep(ARRIVES_WITHIN_MS, arrived.signal)
     await setImmediate() // After a standstill the timer rings before what has arrived meanwhile is read.
     this.#test = undefined

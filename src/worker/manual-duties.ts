@@ -64,7 +64,7 @@ export class ManualDuties {
       })
   }
 
-  /** Whether jobs were found that are claimed apart from the others. Says so once for each time. */
+  /** Whether suspects were found since the last call. */
   suspectsWait(): boolean {
     const wait = this.#suspectsWait
     this.#suspectsWait = false

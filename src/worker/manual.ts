@@ -1,6 +1,6 @@
 /**
  * Claim and finish by hand, for those who bring their own loop. Nothing is renewed unless asked to, and every outcome
- * throws LeaseLostError when somebody else has the job by now.
+ * throws LeaseLostError when another worker has the job by now.
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -255,7 +255,7 @@ export class ManualWorker {
       const some = await first()
       return some.length > 0 ? some : await second()
     } catch (error) {
-      // Whatever it took is not ours to run. If this is lost, too, the sweep finds it.
+      // The jobs that it took are not ours to run. If this reply is lost, too, the sweep reclaims them.
       await releaseClaim(lane, worker, claimId).catch(() => {})
       throw error
     }

@@ -10,11 +10,11 @@ export interface WorkerOptions {
   readonly concurrency?: number
   /** Jobs claimed ahead at most, while handlers are fast enough to use them up at once. Default: 2000. */
   readonly prefetch?: number
-  /** A worker that is not heard of for this long has lost its jobs. Renewed while they run. Default: 30s. */
+  /** Jobs are reclaimed when a worker stops renewing for this long. Default: 30s. */
   readonly lease?: Duration
   /** How long handlers may go on after SIGTERM, before they are aborted and their jobs released. Default: 25s. */
   readonly grace?: Duration
-  /** How often an idle worker looks, when nobody tells it of new work. Default: 1s. */
+  /** How often an idle worker looks for work that it was not notified of. Default: 1s. */
   readonly poll?: Duration
   /** How often expired leases are looked for, by one worker of all. Default: 5s. */
   readonly sweep?: Duration

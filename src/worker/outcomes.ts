@@ -151,7 +151,7 @@ export class Outcomes {
     // What is busy goes to the end, so that those behind it are sent.
     this.#queue.splice(0, batch.length)
     this.#queue.push(...open)
-    for (const report of batch) if (report.known !== undefined) this.#tell(report, report.known)
+    for (const report of batch) if (report.known !== undefined) this.#finish(report, report.known)
     return open.length === batch.length ? BUSY_AGAIN_MS : 0
   }
 
@@ -159,10 +159,10 @@ export class Outcomes {
   #leave(batch: readonly PendingOutcome[], open: readonly PendingOutcome[]): void {
     if (open.length === batch.length) return
     this.#queue.splice(0, batch.length, ...open)
-    for (const report of batch) if (report.known !== undefined) this.#tell(report, report.known)
+    for (const report of batch) if (report.known !== undefined) this.#finish(report, report.known)
   }
 
-  #tell(report: PendingOutcome, known: RecordedAs): void {
+  #finish(report: PendingOutcome, known: RecordedAs): void {
     this.#bytes -= report.bytes
     this.#events.known(report, known)
     if (this.#queue.length === 0) for (const resolve of this.#idle.splice(0)) resolve()
@@ -210,7 +210,7 @@ export class Outcomes {
 
     for (const report of refused) report.known = 'refused'
     for (const [report, answer] of await this.#ask(refused)) {
-      // The sweep may have ended the job. Any other answer says no more than that the lease was gone.
+      // The sweep may have ended the job. Any other answer means no more than that the lease was gone.
       if (report.uncertain || answer === 'lease_expired' || answer === 'cancelled') learn(report, answer)
     }
     await this.#forgive(refused.filter(({ known }) => known === 'refused'))
@@ -236,11 +236,11 @@ export class Outcomes {
     return reports.map((report, index) => [report, answers[index]!])
   }
 
-  // Whatever it was, the job must not be lost: it has failed, with an error that is certain to be storable.
+  // The job must not be lost: it has failed, with an error that is certain to be storable.
   #replace(report: PendingOutcome, error: unknown): void {
     if (report.replaced) {
       this.#queue.shift()
-      this.#tell(report, 'unrecordable')
+      this.#finish(report, 'unrecordable')
       return
     }
     const { message } = describeError(error)

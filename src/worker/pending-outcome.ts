@@ -53,7 +53,7 @@ export function rolledBack(): RolledBackError {
   )
 }
 
-/** What the record of its claim says of an outcome. */
+/** Notes what is on record under its claim. */
 export function learn(report: PendingOutcome, answer: Recorded): void {
   report.leaseExpired = answer === 'lease_expired'
   report.known = knownFrom(answer, report)
@@ -69,12 +69,12 @@ function knownFrom(answer: Recorded, { job, outcome: { verb } }: PendingOutcome)
   return verb === 'bury' ? 'dead_letter' : 'pending'
 }
 
-/** What the queue is to be told; the caller knows which verb it is. */
+/** The outcome with its lease, to be sent; the caller knows which verb it is. */
 export function toItem<Item extends Lease>({ job, outcome }: PendingOutcome): Item {
   return { ...outcome, ...leaseOf(job.claimed) } as unknown as Item
 }
 
-/** Tells which report an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */
+/** Finds the report that an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */
 export function finder(reports: readonly PendingOutcome[], answers: number): (lease: Lease) => PendingOutcome {
   const byFence = new Map(answers === 0 ? [] : reports.map((report) => [fenceOf(report.job.claimed), report]))
   return (lease) => byFence.get(fenceOf(lease))!

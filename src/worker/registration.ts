@@ -28,7 +28,7 @@ export class Registration {
 
   /**
    * Registers the worker if it is not, if one of these kinds is new, or if it was not seen for 30 s. Returns after how many
-   * milliseconds that will be due again. Throws what the database says; call it again.
+   * milliseconds that will be due again. Throws the database's error; call it again.
    */
   async renew(kinds: readonly Kind[] = []): Promise<number> {
     this.#add(kinds)

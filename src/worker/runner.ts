@@ -1,6 +1,6 @@
 /**
- * The jobs in this process, from claim to known outcome: starts what waits, ends what has run, hands back what must not
- * start, and aborts what has to stop.
+ * The jobs in this process, from claim to known outcome: starts them, reports their outcome, releases those that must not start,
+ * and aborts those that must stop.
  */
 import { CancelRequestedError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
@@ -50,7 +50,7 @@ export class Runner {
   readonly #slots: Slots
   readonly #outcomes: Outcomes
   readonly #operators: OperatorWatch
-  readonly #surplus = new Alarm(() => this.#handBackSurplus())
+  readonly #surplus = new Alarm(() => this.#releaseSurplus())
   readonly #limits = new Timeouts((job) => this.#timeIsOver(job))
   readonly #patience = new Timeouts((job) => this.#end(job, failed(job, timedOut(job))))
   /** What was paused since the last claim was sent, or may have been, and when this worker last heard of a pause. */
@@ -115,10 +115,10 @@ export class Runner {
     this.#releasePaused(paused)
   }
 
-  /** Starts nothing from here on: what waits goes back. */
+  /** Starts nothing from here on, and releases the jobs that wait. */
   close(): void {
     this.#closed = true
-    for (const job of this.#slots.jobs('waiting')) this.#handBack(job)
+    for (const job of this.#slots.jobs('waiting')) this.#release(job)
   }
 
   /** Resolves when no handler runs, after `ms`, or when the signal aborts. */
@@ -136,7 +136,7 @@ export class Runner {
     for (const job of this.#slots.jobs('running')) this.#abort(job, 'stopping', new StoppingError())
   }
 
-  /** Whatever their handlers do. */
+  /** Without waiting for their handlers. */
   releaseAll(): void {
     for (const job of this.#slots.jobs('running')) this.#end(job, { verb: 'release' })
   }
@@ -178,7 +178,7 @@ export class Runner {
       }
       const job = this.#slots.start()
       if (job === undefined) return
-      // Claimed, and then this process stood still: it must not start what somebody else may have by now.
+      // Claimed, and then this process stood still: another worker may have the job by now.
       if (job.leaseIsOurs) this.#start(job)
       else this.#report(job, { verb: 'release' })
     }
@@ -206,7 +206,7 @@ export class Runner {
     void execute(job, handlerLane, worker).then((outcome) => this.#end(job, outcome))
   }
 
-  /** The first outcome of a job counts: a handler that ends after its time was over is not heard. */
+  /** The first outcome of a job counts: a handler that ends after its timeout changes nothing. */
   #end(job: HeldJob, outcome: Outcome): void {
     if (job.state !== 'running') return
     this.#limits.forget(job)
@@ -233,7 +233,7 @@ export class Runner {
     this.#roomAgain()
   }
 
-  #handBack(job: HeldJob): void {
+  #release(job: HeldJob): void {
     this.#slots.withdraw(job)
     this.#outcomes.add(job, { verb: 'release' })
   }
@@ -247,27 +247,27 @@ export class Runner {
 
   #releasePaused({ queues, kinds }: Paused): void {
     for (const job of this.#slots.jobs('waiting')) {
-      if (queues.has(job.claimed.queue) || kinds.has(job.claimed.kind)) this.#handBack(job)
+      if (queues.has(job.claimed.queue) || kinds.has(job.claimed.kind)) this.#release(job)
     }
   }
 
-  #handBackSurplus(): void {
+  #releaseSurplus(): void {
     const before = monotonicMs() - WAITS_AT_MOST_MS
-    for (const job of this.#slots.jobs('waiting')) if (job.heldSince < before) this.#handBack(job)
+    for (const job of this.#slots.jobs('waiting')) if (job.heldSince < before) this.#release(job)
     if (this.#slots.waiting > 0) this.#surplus.setEarlier(monotonicMs() + WAITS_AT_MOST_MS / 4)
   }
 
   #lost(claim: HeldClaim): void {
     for (const job of this.#slots.jobs('waiting', 'running')) {
       if (job.claim !== claim) continue
-      if (job.state === 'waiting') this.#handBack(job)
+      if (job.state === 'waiting') this.#release(job)
       else this.#abort(job, 'lease_lost', job.lost())
     }
   }
 
   #cancel(job: HeldJob): void {
-    // Handed back, a job that is to be cancelled is.
-    if (job.state === 'waiting') this.#handBack(job)
+    // A job whose cancellation is requested is cancelled when it is released.
+    if (job.state === 'waiting') this.#release(job)
     else if (job.state === 'running') this.#abort(job, 'cancelled', new CancelRequestedError(job.claimed.jobId))
   }
 

@@ -19,7 +19,7 @@ export class Timeouts {
     this.#byKind.set(job.claimed.kind, jobs)
     const at = monotonicMs() + limitMs
     jobs.set(job, at)
-    // Not moved when jobs are forgotten: it then rings for nobody, and is set anew.
+    // Not moved when jobs are forgotten: it then rings in vain, and is set anew.
     this.#alarm.setEarlier(at)
   }
 

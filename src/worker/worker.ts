@@ -50,7 +50,7 @@ export class Worker extends Service<WorkerEvents> {
   readonly #until: Until
   protected readonly events: Events
   readonly #sessions: Session[] = []
-  /** Claims, housekeeping, and what this worker says of itself. */
+  /** Claims, housekeeping, and this worker's row in the registry. */
   readonly #claims: Lane
   readonly #turns: Turns
   readonly #registration: Registration
@@ -68,6 +68,7 @@ export class Worker extends Service<WorkerEvents> {
     super()
     this.#connection = connection
     this.#handlers = handlersByKind(handlers)
+    for (const { kind } of this.#handlers.values()) connection.kinds.see(kind)
     this.#settings = workerSettings(options, until === 'stopped')
     this.#until = until
     this.events = new Events(connection.log, this.#settings.label)

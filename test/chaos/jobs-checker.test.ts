@@ -1,5 +1,5 @@
-// The checker of `npm run chaos:jobs`, with a history made up: it is content with what is right, and each rule notices what it is
-// there for.
+// The checker of `npm run chaos:jobs`, with a history made up: it is content with what is right, and each rule notices what
+// it is there for.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

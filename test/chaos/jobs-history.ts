@@ -1,5 +1,5 @@
-// A short history of a chaos run of jobs, made up: everything in it is as it should be. Tests change one thing, and the checker
-// must say which rule is broken.
+// A short history of a chaos run of jobs, made up: everything in it is as it should be. Tests change one thing, and the
+// checker must say which rule is broken.
 import type { AttemptRow, JobRow, Rows } from '../../chaos/jobs/evidence.ts'
 import { type History, historyOf } from '../../chaos/jobs/history.ts'
 import type { Plan } from '../../chaos/jobs/plan.ts'

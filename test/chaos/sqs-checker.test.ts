@@ -1,4 +1,5 @@
-// The checker of `npm run chaos:sqs`, with evidence made up: it is content with what is right, and finds each thing that is not.
+// The checker of `npm run chaos:sqs`, with evidence made up: it is content with what is right, and finds each thing that is
+// not.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { check } from '../../chaos/sqs/checker.ts'

@@ -10,7 +10,7 @@ const SECRET = 'jane@example.com'
 test('of our own errors all is quoted but values', () => {
   const job = { jobId: '7', generation: 2 }
   const cases: [errors.LeaseholdError, string | RegExp][] = [
-    [new errors.CancelRequestedError('7'), /^Job 7 is to be cancelled/],
+    [new errors.CancelRequestedError('7'), /^Job 7 was cancelled/],
     [new errors.ConcurrentModificationError('open', [SECRET], []), ''],
     [new errors.DeadlineError('A statement', 30), 'A statement did not end within 30 ms'],
     [new errors.EffectUnknownError('7', `mail ${SECRET}`, '2026'), /^The effect "…" of job 7 was begun at 2026/],
@@ -20,7 +20,7 @@ test('of our own errors all is quoted but values', () => {
       /^The option statusTable\("doc"\)\.set\.x .*: no$/,
     ],
     [new errors.InvalidOptionError('jobId', `"${SECRET}" is not an id`), /: "…" is not an id$/],
-    [new errors.JobNotFoundError('7'), /^There is no job 7/],
+    [new errors.JobNotFoundError('7'), /^Job 7 not found/],
     [new errors.LeaseLostError(job), /^The lease on job 7/],
     [new errors.LockTimeoutError(SECRET, 5), ''],
     [new errors.NotSentError('q', [{ id: '7', refused: true, reason: `Denied: ${SECRET}` }]), 'not sent: 7 (Denied)'],
@@ -28,7 +28,7 @@ test('of our own errors all is quoted but values', () => {
     [new errors.SchemaError('Schema "leasehold" is missing here.'), 'Schema "leasehold" is missing here'],
     [new errors.StoppingError(), /^The worker is stopping/],
     [new errors.TimedOutError('The effect', 5), 'The effect took longer than 5 ms'],
-    [new errors.TransactionConflictError(), /^Postgres gave up/],
+    [new errors.TransactionConflictError(), /^Postgres aborted/],
     [
       new errors.ValueNotStorableError(`$["${SECRET}"]`, 'undefined has no JSON form'),
       /^The value at \$\["…"\] cannot/,

@@ -17,11 +17,11 @@ test('a worker that is told of new work answers with one claim, and looks again 
     const asked = cursors.next(limit)
     return { asked, ...cursors.learn(asked, { jobs, limit, walkMs, at: NEW_YEAR }) }
   }
-  cursors.isTold = true
+  cursors.isNotified = true
   assert.equal(claim([aJob('a')]).asked.fromStart, true)
   for (let told = 0; told < 3; told++) {
     now += 80
-    cursors.tell('a')
+    cursors.notified('a')
     const { asked, more } = claim([aJob('a')])
     assert.equal(asked.fromStart, false)
     assert.deepEqual(
@@ -41,14 +41,14 @@ test('a worker that is told of new work answers with one claim, and looks again 
     '2030-01-01 00:00:00.000000+00',
     'there was more: from the mark',
   )
-  cursors.tell('a')
+  cursors.notified('a')
   assert.ok(cursors.lookDueInMs() <= 0, 'and a wake-up may be about what lies behind it')
 })
 
 test('a start that makes walks dear comes nearer, until they are cheap', () => {
   let now = 0
   const cursors = new ScanCursors(['a'], () => now)
-  cursors.isTold = true
+  cursors.isNotified = true
   const start = (walkMs: number) => {
     now += 1
     const asked = cursors.next(10)

@@ -125,7 +125,7 @@ test('one deep queue among a hundred gets whole claims, and a lone job of anothe
   }
   assert.ok(claims <= 14, `found by claim ${claims}`)
   holds.set('q51', 1)
-  cursors.tell('q51')
+  cursors.notified('q51')
   assert.equal(claim()[0]!.queue, 'q51', 'a queue that the worker was told of is asked at once')
 })
 
@@ -160,7 +160,7 @@ test('a queue that the worker was told of is asked first once, and then takes it
   const look = cursors.next(10)
   // Twice, so that looks are dear and the next claims are none.
   for (let time = 0; time < 2; time++) cursors.learn(look, { jobs: [], limit: 10, walkMs: 1_000, at: NEW_YEAR })
-  cursors.tell('q19')
+  cursors.notified('q19')
   now += 10
   const first = cursors.next(10)
   assert.equal(first.fromStart, false)

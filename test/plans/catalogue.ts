@@ -2,6 +2,7 @@
 import * as effectSql from '../../src/effects/effect.sql.ts'
 import * as leaseSql from '../../src/effects/lease.sql.ts'
 import * as messageSql from '../../src/effects/message.sql.ts'
+import * as savepointSql from '../../src/db/savepoint.sql.ts'
 import * as claimSql from '../../src/jobs/claim.sql.ts'
 import * as configurationSql from '../../src/jobs/configuration.sql.ts'
 import * as enqueueSql from '../../src/jobs/enqueue.sql.ts'
@@ -174,9 +175,7 @@ export const COLD = [
   outcomeSql.COMPLETE_AND_FORGET_MANY, // see FINISHES
   outcomeSql.FORGIVE,
   outcomeSql.BE_IN_A_TRANSACTION,
-  effectSql.SAVEPOINT,
-  effectSql.RELEASE,
-  effectSql.ROLL_BACK,
+  ...Object.values(savepointSql), // no plan
   operatorSql.FIND_DEAD_LETTERS, // a person asks, and may wait for a walk by age
   effectSql.LIST_EFFECTS, // the same, and sorts the effects of one job
   ...Object.values(fencedSql), // the caller's own table

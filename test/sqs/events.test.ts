@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LogEntry } from '../../src/index.ts'
-import { Events, ofQueue } from '../../src/sqs/events.ts'
-import type { HeldMessage } from '../../src/sqs/held.ts'
+import { Events, ofQueue } from '../../src/consumer/events.ts'
+import type { HeldMessage } from '../../src/consumer/held.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
@@ -72,10 +72,10 @@ test('each message is told of when it comes and when it ends, and the log has a 
   assert.deepEqual(log.map(({ level, message }) => `${level} ${message.replace(/in \d+ s/, 'later')}`).toSorted(), [
     'error message dead (delivery 1) can never be handled: mine; sent to q-dead',
     'info message already (delivery 1) was already handled',
-    'info message asked (delivery 1) comes again later: asked',
+    'info message asked (delivery 1) will be redelivered later: asked',
     'info message handled (delivery 1) was handled',
-    'warn message failed (delivery 1) failed, as its row says',
-    'warn message threw (delivery 4) comes again later: threw',
+    'warn message failed (delivery 1) failed; its row records the error',
+    'warn message threw (delivery 4) will be redelivered later: threw',
   ])
   const written = JSON.stringify([log.map(({ error: _, ...entry }) => entry), seen])
   assert.ok(!written.includes(SECRET), written)
@@ -102,7 +102,7 @@ test('without a log of ones own what goes well is not written', async (t) => {
   await consumer.stop()
   t.mock.restoreAll()
   const lines = written.filter((line) => line.includes('message '))
-  assert.deepEqual([lines.length, lines[0]!.includes('failed, as its row says')], [1, true], lines.join())
+  assert.deepEqual([lines.length, lines[0]!.includes('failed; its row records the error')], [1, true], lines.join())
 })
 
 test('trouble is told with its queue and its reason', async (t) => {
@@ -205,7 +205,7 @@ test('a handler that takes too long is aborted, and its message comes again', as
   await started.opened
   clock.pass(10_000)
   assert.equal((await expired).messageId, messageId)
-  assert.match(String(reason), /its handler takes too long/)
+  assert.match(String(reason), /its handler exceeded its timeout/)
   sqs.endTimeouts(url)
   assert.deepEqual(
     (await handled).map(({ receiveCount, deleted }) => [receiveCount, deleted]),

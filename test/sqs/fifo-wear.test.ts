@@ -1,7 +1,7 @@
 // A message that fails each time ends in the dead letters of SQS. Those behind it in its group do not go with it.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Groups } from '../../src/sqs/groups.ts'
+import { Groups } from '../../src/consumer/groups.ts'
 import { SqsConsumer, type SqsConsumerOptions, type SqsMessage } from '../../src/sqs/index.ts'
 import { movableClock } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
@@ -11,7 +11,9 @@ import { FIFO, message, scripted } from './scripted.ts'
 
 const MAX_RECEIVE_COUNT = 3
 
-/** Consumes a1 … an and b1, with a handler for a1 that does not succeed. Time passes when a message is to come again later. */
+/**
+ * Consumes a1 … an and b1, with a handler for a1 that does not succeed. Time passes when a message is to come again later.
+ */
 function consuming(
   t: TestContext,
   n: number,

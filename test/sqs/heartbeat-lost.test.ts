@@ -1,4 +1,5 @@
-// When a message cannot be kept invisible somebody else gets it, while its handler runs: what each way of handling makes of it.
+// When a message cannot be kept invisible somebody else gets it, while its handler runs: what each way of handling makes of
+// it.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'

@@ -3,14 +3,15 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { LogEntry } from '../../src/index.ts'
 import type { Refusal } from '../../src/runtime/batcher.ts'
-import { HeldMessage } from '../../src/sqs/held.ts'
-import type { SqsQueue } from '../../src/sqs/queue.ts'
-import { secondsFor, Visibility } from '../../src/sqs/visibility.ts'
+import type { HeldMessage } from '../../src/consumer/held.ts'
+import type { SqsClient } from '../../src/sqs/index.ts'
+import { SqsQueue } from '../../src/sqs/queue.ts'
+import { secondsFor, Visibility } from '../../src/consumer/visibility.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
 import { gate, next, silence, told } from './scene.ts'
-import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
+import { STANDARD, heldMessage, message, refusing, scripted, settled } from './scripted.ts'
 
 const TWELVE_HOURS_S = 43_200
 const MANY_MINUTES_MS = 1_800_000
@@ -27,12 +28,13 @@ interface Extension {
 function extending(t: TestContext, timeoutMs: number, answer: (extension: Extension) => Promise<readonly Refusal[]>) {
   const extensions: Extension[] = []
   const expired: string[] = []
-  const changeVisibility = (entries: Extension['entries'], withinMs: number, signal: AbortSignal) => {
+  const hide = (entries: Extension['entries'], withinMs: number, signal: AbortSignal) => {
     const extension = { entries, withinMs, signal }
     extensions.push(extension)
     return answer(extension)
   }
-  const visibility = new Visibility({ changeVisibility } as unknown as SqsQueue, timeoutMs, 3_600_000_000, {
+  const queue = Object.assign(new SqsQueue({} as SqsClient, 'http://localhost/q'), { hide })
+  const visibility = new Visibility(queue as unknown as SqsQueue, timeoutMs, 3_600_000_000, {
     extended: () => {},
     expired: ({ id }) => expired.push(id),
     problem: (error) => assert.fail(String(error)),
@@ -45,7 +47,7 @@ function extending(t: TestContext, timeoutMs: number, answer: (extension: Extens
 /** Received so long ago, and invisible for so long from now on. */
 function held(id: string, agoMs: number, forMs: number): HeldMessage {
   const now = performance.now()
-  return new HeldMessage({ MessageId: id, ReceiptHandle: id }, now - agoMs, agoMs + forMs)
+  return heldMessage(id, now - agoMs, agoMs + forMs)
 }
 
 test('an extension is waited for ten seconds at most, and hung up on when the consumer stops', async (t) => {

@@ -1,5 +1,5 @@
-// Consumers in processes of their own, killed at each step of each way of handling. What the effect is counted by is outside of
-// the process, and where there is an effect outside of the database, outside of that.
+// Consumers in processes of their own, killed at each step of each way of handling. What the effect is counted by is
+// outside of the process, and where there is an effect outside of the database, outside of that.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { type TestContext, test } from 'node:test'

@@ -221,7 +221,7 @@ test('when it is over, that is logged once, for each that was in trouble', async
   await told(consumer, 'handled', 2)
   assert.deepEqual(log.filter((line) => line.includes('again after')).toSorted(), [
     'SQS queue q: deleting works again after a while',
-    'SQS queue q: handing back works again after a while',
+    'SQS queue q: returning works again after a while',
     'SQS queue q: receiving works again after a while',
     'SQS queue q: sending a dead letter works again after a while',
     'SQS queue q: the database answers again after a while',

@@ -1,4 +1,5 @@
-// Messages that say "process row X": all arrive, whatever happens to requests and replies, or the caller learns which did not.
+// Messages that say "process row X": all arrive, whatever happens to requests and replies, or the caller learns which did
+// not.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { SQSClient } from '@aws-sdk/client-sqs'
@@ -201,7 +202,7 @@ test('every character arrives as it was', async (t) => {
   assert.deepEqual(JSON.parse((await drain())[0]!.Body!), { text })
   // Below the limit as text, above it as it is sent.
   const { unsent } = await notSent(publisher({ body: () => '😀'.repeat(250), maxBytes: 1_024 }).publish(['a']))
-  assert.match(unsent[0]!.reason, /more than 1024 bytes/)
+  assert.match(unsent[0]!.reason, /exceeds 1024 bytes/)
   assert.deepEqual(await drain(), [])
 })
 

@@ -1,4 +1,5 @@
-// What a row can record of a failure is recorded in it, and its message is gone. What it cannot makes the message come again.
+// What a row can record of a failure is recorded in it, and its message is gone. What it cannot makes the message come
+// again.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'

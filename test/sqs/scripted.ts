@@ -1,4 +1,5 @@
 // A queue by script: no SQS is behind it, so it can do what no emulator does, and in the order that a test wants.
+import { HeldMessage } from '../../src/consumer/held.ts'
 import type { TestContext } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { Message } from '@aws-sdk/client-sqs'
@@ -107,4 +108,10 @@ export function scripted(messages: readonly Message[], answers: Answers = {}) {
   }
   const all = (name: Action) => requests.filter((request) => request.name === name)
   return { client, did, requests, all, start }
+}
+
+/** One that was received, asked for at `sentAt`, and is hidden for so long. */
+export function heldMessage(id: string, sentAt: number, visibilityMs: number): HeldMessage {
+  const nothing = { text: '', attributes: {}, groupId: undefined, receiveCount: 1, trace: undefined }
+  return new HeldMessage({ id, receipt: id, ...nothing }, sentAt, visibilityMs)
 }

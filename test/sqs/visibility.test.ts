@@ -1,13 +1,14 @@
 // While a handler runs nobody else sees its message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HeldMessage } from '../../src/sqs/held.ts'
+import type { HeldMessage } from '../../src/consumer/held.ts'
 import type { SqsClient, SqsConsumer } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
-import { Visibility } from '../../src/sqs/visibility.ts'
+import { Visibility } from '../../src/consumer/visibility.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { heldMessage } from './scripted.ts'
 
 /** Of 30 s, and a little more: then it is time to extend. */
 const A_THIRD_MS = 10_100
@@ -127,7 +128,7 @@ test('what comes at the end of a long poll is extended before anything is done w
   })
   t.after(() => visibility.stop())
   const receivedAgo = (ms: number) =>
-    ['a', 'b'].map((id) => new HeldMessage({ MessageId: id, ReceiptHandle: id }, performance.now() - ms, 30_000))
+    ['a', 'b'].map((id) => heldMessage(id, performance.now() - ms, 30_000))
   const gone = (messages: readonly HeldMessage[]) => messages.filter(({ isGone }) => isGone).map(({ id }) => id)
   const late = receivedAgo(20_000) // Less than a third is certain.
   await visibility.hold(late)

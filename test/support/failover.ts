@@ -45,7 +45,9 @@ const CRASHES = 8
 /** Commits survive a crash of the server, but not one of the machine. */
 const BASE = { fsync: 'off' }
 
-/** Asynchronous commits stay in memory: there is room for them, and nothing but the WAL writer has a reason to write them. */
+/**
+ * Asynchronous commits stay in memory: there is room for them, and nothing but the WAL writer has a reason to write them.
+ */
 const ASYNCHRONOUS = {
   synchronous_commit: 'off',
   wal_buffers: '64MB',
@@ -127,7 +129,9 @@ async function withoutStandby(): Promise<FailingDatabase> {
   }
 }
 
-/** PostgreSQL logs a sequence 32 values ahead. This uses them up, so that the next id takes a WAL record, which can be lost. */
+/**
+ * PostgreSQL logs a sequence 32 values ahead. This uses them up, so that the next id takes a WAL record, which can be lost.
+ */
 export async function useUpLoggedIds({ pool }: Pick<FailingDatabase, 'pool'>): Promise<void> {
   await until('the next id has not been logged', async () => {
     const { rows } = await pool.query('select log_cnt::int as logged from leasehold.job_id')

@@ -23,7 +23,9 @@ const NEVER_MS = 2 ** 31 - 1
 
 type SetTimer = (callback: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => NodeJS.Timeout
 
-/** Timers that are set from now on go by it, and so does the time of day. Those that are due ring in pass(), in their order. */
+/**
+ * Timers that are set from now on go by it, and so does the time of day. Those that are due ring in pass(), in their order.
+ */
 export function movableTimers(t: TestContext, { runByThemselves = true, stands = false } = {}): MovableClock {
   const clock = movableClock(t, { stands })
   let passed = 0

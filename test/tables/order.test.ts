@@ -1,4 +1,5 @@
-// A row that is not in the status that somebody wants to leave has yet to come to it, or has been there: by arrows and phases.
+// A row that is not in the status that somebody wants to leave has yet to come to it, or has been there: by arrows and
+// phases.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { statusTable } from '../../src/tables/index.ts'

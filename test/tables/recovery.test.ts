@@ -38,7 +38,7 @@ test('a row that was claimed too long ago goes back, is counted, and is told of'
   assert.deepEqual(told, ['1'])
   const row = await summary(db, 1)
   assert.deepEqual([row.status, row.claim_token, row.claim_expires_at, row.attempt_count], ['pending', null, null, 1])
-  assert.match(row.last_error!, /not heard of/)
+  assert.match(row.last_error!, /stopped renewing/)
   assert.deepEqual([(await summary(db, 2)).status, (await summary(db, 3)).status], ['processing', 'pending'])
 })
 

@@ -1,4 +1,5 @@
-// What a worker does with a wake-up or a call for help, as its eagerness says. It polls once a minute: what starts was heard.
+// What a worker does with a wake-up or a call for help, as its eagerness says. It polls once a minute: what starts was
+// heard.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'

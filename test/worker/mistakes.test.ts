@@ -1,16 +1,17 @@
-// The mistakes that people make, and what they are told.
+// Common mistakes, and the messages they get.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import pg from 'pg'
 import type { ConnectionOptions } from '../../src/db/connection.ts'
 import { handle, kind, Leasehold, withTransaction } from '../../src/index.ts'
+import { statusTable } from '../../src/tables/index.ts'
 import { until } from '../support/until.ts'
 import { doing, inTime, next, scene } from '../support/worker.ts'
 
 const task = kind<number>('task')
 
-test('without the schema every call says to migrate, inside a transaction, too', async (t) => {
+test('without the schema every call asks for migrate(), also inside a transaction', async (t) => {
   const { db, undo } = await scene(t)
   const lh = new Leasehold({ pool: db.pool, schema: 'nowhere' })
   const unmigrated = { code: 'SCHEMA', message: /"nowhere".*migrate\(\)/ }
@@ -24,7 +25,7 @@ test('without the schema every call says to migrate, inside a transaction, too',
   undo.after(() => lh.close())
 })
 
-test('a worker that is not let in says so and ends, rather than to try for ever', async (t) => {
+test('a worker whose login is refused rejects instead of retrying for ever', async (t) => {
   const { db } = await scene(t)
   const elsewhere = new URL(db.url)
   elsewhere.pathname = '/no_such_database'
@@ -34,7 +35,7 @@ test('a worker that is not let in says so and ends, rather than to try for ever'
   await lh.close()
 })
 
-test('a pool that nobody listens to does not end the process when a connection breaks', async (t) => {
+test('a pool without an error listener does not end the process when a connection breaks', async (t) => {
   const { db, undo } = await scene(t)
   const pool = new pg.Pool({ connectionString: db.url })
   const lines: string[] = []
@@ -48,7 +49,7 @@ test('a pool that nobody listens to does not end the process when a connection b
   await until('it is logged', () => lines.includes('an idle connection was lost'))
 })
 
-test('a log that throws or rejects harms nobody', async (t) => {
+test('a log that throws or rejects does not disturb the worker', async (t) => {
   const rejecting = (async () => Promise.reject(new Error('no log'))) as () => void
   const throwing = () => {
     throw new Error('no log')
@@ -63,7 +64,7 @@ test('a log that throws or rejects harms nobody', async (t) => {
   }
 })
 
-test('a failed attempt is logged, and a problem that lasts only once', async (t) => {
+test('a failed attempt is logged, and a lasting problem is logged once', async (t) => {
   const { lh, log, worker } = await scene(t)
   const fails = kind<number>('fails', { backoff: { first: '1h' } })
   const busy = worker([handle(fails, () => Promise.reject(new Error('no luck')))])
@@ -85,7 +86,7 @@ test('a failed attempt is logged, and a problem that lasts only once', async (t)
   assert.match(trouble[0]!.message, /trying again: connect ECONNREFUSED/)
 })
 
-test('calls that cannot mean anything are refused by name', async (t) => {
+test('invalid calls are refused with the name of the option', async (t) => {
   const { lh, db } = await scene(t)
   const refused = (option: string) => ({ code: 'INVALID_OPTION', option })
   const bad = (value: unknown) => value as never
@@ -104,17 +105,75 @@ test('calls that cannot mean anything are refused by name', async (t) => {
   await assert.rejects(lh.get('abc'), refused('jobId'))
 })
 
-test('who stops a worker whose handlers run is told how long that may take', async (t) => {
+test('stopping a worker with running handlers logs how long that may take', async (t) => {
   const { busy, add, log } = await doing(t, ({ signal }) => once(signal, 'abort'), { worker: { label: 'here' } })
   const started = next(busy, 'started')
   await add()
   await started
   const stopped = busy.stop({ grace: '2h' })
-  await until('it is said', () => log.some(({ message }) => message.includes('stopping')))
+  await until('it is logged', () => log.some(({ message }) => message.includes('stopping')))
   await busy.stop({ grace: 0 })
   await stopped
   assert.equal(
     log.find(({ level }) => level === 'warn')?.message,
     'worker here is stopping: 1 handler has up to 7200 s to end',
   )
+})
+
+const message = (pattern: RegExp) => ({ code: 'INVALID_OPTION', message: pattern })
+const wrong = (value: unknown) => value as never
+
+test('enqueueMany with bare inputs asks for { input }', async (t) => {
+  const { lh } = await scene(t)
+  const order = kind<{ orderId: number }>('order')
+  const advice = /enqueueMany\[0\].* has no input; write enqueueMany\(kind, inputs\.map\(\(input\) => \(\{ input \}\)\)\)/
+  await assert.rejects(lh.enqueueMany(order, wrong([{ orderId: 1 }])), message(advice))
+  await assert.rejects(lh.enqueueMany(task, wrong([1])), message(/enqueueMany\[0\].* has no input/))
+  await assert.rejects(lh.enqueueMany(task, wrong({ input: 1 })), message(/must be a list/))
+})
+
+test('cancel and redrive with a value that is no id speak of jobId', async (t) => {
+  const { lh } = await scene(t)
+  const noId = message(/^The option jobId .*"abc" is not an id; pass the string that enqueue\(\)/)
+  await assert.rejects(lh.cancel('abc'), noId)
+  await assert.rejects(lh.redrive('abc'), noId)
+  await assert.rejects(lh.cancel(wrong(7n)), message(/bigint is not an id/))
+})
+
+test('a backoff that is a duration gets the object to write', () => {
+  const backoff = wrong('1s')
+  assert.throws(() => kind('x', { backoff }), message(/write \{ first: '1s', max: '1h' \}/))
+  assert.throws(() => statusTable('x', { backoff }), message(/write \{ first: '1s', max: '1h' \}/))
+  assert.throws(() => kind('x', { backoff: wrong(500) }), message(/write \{ first: 500, max: '1h' \}/))
+})
+
+test('a negative duration is called negative', async (t) => {
+  const { lh } = await scene(t)
+  await assert.rejects(lh.enqueue(task, 1, { delay: -5 }), message(/delay .* it is negative; .* not -5/))
+  await assert.rejects(lh.enqueue(task, 1, { delay: wrong('-5s') }), message(/delay .* it is negative; .* not "-5s"/))
+  await assert.rejects(lh.enqueue(task, 1, { delay: wrong('5 min') }), message(/must be a duration .* not "5 min"/))
+})
+
+test('a call after close() says that it was closed', async (t) => {
+  const { db } = await scene(t)
+  const lh = new Leasehold({ connectionString: db.url })
+  await lh.list()
+  await lh.close()
+  const closed = /close\(\) was called on this Leasehold/
+  await assert.rejects(lh.enqueue(task, 1), closed)
+  await assert.rejects(lh.enqueueMany(task, [{ input: 1, idempotencyKey: 'k' }]), closed)
+  await assert.rejects(lh.get('1'), closed)
+})
+
+test('two kinds of one name with different options are logged once', async (t) => {
+  const { lh, log } = await scene(t)
+  const warnings = () => log.filter(({ level }) => level === 'warn').map(({ message }) => message)
+  await lh.enqueue(kind<number>('twice', { maxAttempts: 3 }), 1)
+  await lh.enqueue(kind<number>('twice', { maxAttempts: 3 }), 1)
+  assert.deepEqual(warnings(), [])
+  await lh.drain([handle(kind<number>('twice', { maxAttempts: 5, timeout: '1m' }), () => {})])
+  await lh.enqueue(kind<number>('twice', { priority: 0 }), 1)
+  assert.deepEqual(warnings(), [
+    'two kinds are named twice and differ in maxAttempts, timeout; declare the kind once and import it everywhere',
+  ])
 })

@@ -9,7 +9,9 @@ import { countByStatus, show } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Act, type Work, work } from './programs/jobs.ts'
 
-/** Really waited for, since a process that is stopped cannot be told another time. Long enough for a machine that is busy. */
+/**
+ * Really waited for, since a process that is stopped cannot be told another time. Long enough for a machine that is busy.
+ */
 const LEASE = { options: { lease: '8s' } } as const
 
 test('a worker that was stopped past its lease finds its handler aborted and its outcome refused', async (t) => {

@@ -110,7 +110,7 @@ test('through a transaction pooler a stopped worker hands back what it holds, an
   const [started, wakeups] = [next(busy, 'started'), collect(busy, 'wakeup')]
   await pooled.enqueueMany(sum, [{ input: [1] }, { input: [2] }, { input: [3] }])
   await started
-  await until('the listener is tested', () => names.includes('wake.tell'))
+  await until('the listener is tested', () => names.includes('wake.notify'))
   await busy.stop({ grace: '10ms' })
   await nothingHeld(db)
   assert.equal(await count(db, 'from leasehold.job where attempts = 0'), 3)

@@ -1,4 +1,5 @@
-// What a worker reports of outcomes whose reply was lost, or whose batch failed half way: what was recorded, and nothing else.
+// What a worker reports of outcomes whose reply was lost, or whose batch failed half way: what was recorded, and nothing
+// else.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'

@@ -1,4 +1,5 @@
-// When claims and completions leave, and in whose company, by a clock that the test moves. The database is a list of names here.
+// When claims and completions leave, and in whose company, by a clock that the test moves. The database is a list of names
+// here.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'

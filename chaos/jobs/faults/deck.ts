@@ -53,14 +53,19 @@ export const FAULTS: readonly FaultKind[] = [
   { name: 'redrive', cards: 2 },
 ]
 
-/** These alone, or all. */
-export function deckOf(random: SeededRandom, only?: readonly string[]): (() => FaultCard)[] {
+/** These alone, or all; for as long as each lasts, or as given. */
+export function deckOf(
+  random: SeededRandom,
+  only?: readonly string[],
+  duration?: readonly [number, number],
+): (() => FaultCard)[] {
   const kinds = FAULTS.filter(({ name }) => only === undefined || only.includes(name))
-  return kinds.flatMap(({ name, cards, ms = [0, 0] }) =>
-    Array.from({ length: cards }, () => () => ({
+  return kinds.flatMap(({ name, cards, ms = [0, 0] }) => {
+    const [from, to] = duration ?? (ms as [number, number])
+    return Array.from({ length: cards }, () => () => ({
       fault: name,
       pick: random(),
-      forMs: Math.round(ms[0]! + random() * (ms[1]! - ms[0]!)),
-    })),
-  )
+      forMs: Math.round(from + random() * (to - from)),
+    }))
+  })
 }

@@ -13,7 +13,11 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'unfenced-complete': {
     what: 'a completion does not look at the claim',
     breaks: /told as completed is recorded/,
-    faults: ['SIGSTOP worker', 'freeze'],
+    faults: ['SIGSTOP worker'],
+    faultMs: [2_600, 3_600],
+    // So long that it ends while its worker stands still, and runs elsewhere when that worker goes on.
+    handlerMs: 1_200,
+    stepsPerSecond: 30,
     rewrite: [
       {
         statement: /^-- job\.(complete|turn)\n/,
@@ -77,10 +81,14 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     ],
   },
   'forgotten-keys': {
-    what: 'idempotency keys are pruned at once',
+    what: 'some idempotency keys are not found again',
     breaks: /a key answers with its one job|a piece of work is one job/,
     faults: ['cut reply of enqueue', 'SIGKILL producer'],
-    repeated: 'delete from leasehold.idempotency_key',
+    sql: trigger(
+      'leasehold.idempotency_key',
+      'before insert',
+      `if new.job_id % 3 = 0 then new.key := new.key || ' of ' || new.job_id; end if; return new;`,
+    ),
   },
   'committed-rollback': {
     what: 'what a producer rolls back is committed',

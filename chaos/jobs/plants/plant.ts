@@ -1,7 +1,7 @@
 import type { PlanOptions } from '../plan.ts'
 
 /** A bug, put into the database or into the statements that processes send. */
-export interface Plant {
+export interface Plant extends PlanOptions {
   readonly what: string
   /** The rule that must notice. */
   readonly breaks: RegExp

@@ -15,8 +15,8 @@ export async function tryPlants(names: readonly string[], seed: number, signal: 
   let missed = 0
   console.log(`Seed ${seed}: ${names.length} planted bugs, ${FIRE_MS / 1_000} s each\n`)
   for (const name of names) {
-    const { what, breaks, faults } = PLANTS[name]!
-    const plan = planOf(seed, FIRE_MS, { faults })
+    const { what, breaks, ...planned } = PLANTS[name]!
+    const plan = planOf(seed, FIRE_MS, planned)
     const { lines, rows, directory } = await drive(plan, { plant: name, settleMs: SETTLE_MS, signal })
     const findings = check(historyOf(plan, lines, rows, { leaseMs: LEASE_MS, sweepMs: SWEEP_MS }))
     const broken = findings.filter((each) => each.broken.length > 0)

@@ -1,13 +1,13 @@
-/** What is to become of a message: decided by its body, and by what its handler answers or throws. */
+/** Decides the disposition of a message from its body and its handler's result or error. */
 import { type Duration, durationMs } from '../core/duration.ts'
 import { ConcurrentModificationError, InvalidInputError } from '../core/errors.ts'
 import { parseInput, type Schema } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
-import { saysPostgres } from '../db/outage.ts'
+import { isPostgresError } from '../db/outage.ts'
 import { DatabaseAway } from './database-away.ts'
-import { HandedMessage, type HeldMessage, type SqsMessage } from './held.ts'
+import { HandedMessage, type HeldMessage, type Message } from './held.ts'
 
-/** Why a message can never be handled. Yours may be any other. */
+/** Why a message can never be handled. A handler may use any other text. */
 export type DeadReason =
   | 'too_large'
   | 'not_json'
@@ -17,7 +17,7 @@ export type DeadReason =
   | 'fatal'
   | (string & {})
 
-/** Why a message is to come again. */
+/** Why a message is returned. */
 export type ReturnReason =
   | 'row_not_found'
   | 'row_not_ready'
@@ -30,30 +30,32 @@ export type ReturnReason =
   | 'dead_letter_not_sent'
 
 /**
- * What a handler answers; the words are those of transitions, of messages and of enqueue, so their answers can be returned as
- * they are. Nothing at all, or something without an outcome, means applied.
+ * The result of a handler. The words are those of transitions, of messages and of enqueue, so their results can be returned
+ * unchanged. undefined, or an object without an outcome, means applied.
  */
 export type Answer =
   | { readonly outcome: 'applied' | 'created' | 'existing' | 'lost' }
-  /** `paid`: this delivery had done its work before it found out. */
+  /** `paid`: this delivery did its work before it found the duplicate. */
   | { readonly outcome: 'already_handled'; readonly paid?: boolean }
   /** A write guard found that another writer came first. */
   | { readonly outcome: 'concurrent_modification'; readonly error: unknown }
   | { readonly outcome: 'not_found' | 'conflict' }
   | { readonly outcome: 'not_ready'; readonly status?: string }
   | { readonly outcome: 'released'; readonly delayMs?: number }
-  /** Somebody is at it, and will see to it: no more is needed, but for the order of a FIFO queue. */
+  /** Another worker is handling the row. The message can be deleted, except on a FIFO queue, for its order. */
   | { readonly outcome: 'busy' }
   | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp?: boolean }
   | { readonly outcome: 'dead_letter'; readonly reason: DeadReason; readonly error?: unknown }
   | { readonly outcome: 'again'; readonly after?: Duration }
 
-/** Anything without an outcome means done. */
+/** A value without an outcome means done. */
 type Answered = Answer | (object & { readonly outcome?: never }) | string | number | bigint | boolean | null | undefined
 
-/** Does what a message asks for. What it throws makes the message come again. */
+/** Handles a message. If it throws, the broker redelivers the message. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing
-export type Handle<Body = unknown> = (message: SqsMessage<Body>) => Answered | void | Promise<Answered | void>
+export type Handle<Body = unknown, Attributes = Readonly<Record<string, unknown>>> = (
+  message: Message<Body, Attributes>,
+) => Answered | void | Promise<Answered | void>
 
 export type Disposition =
   | { readonly end: 'delete'; readonly as: 'handled' }
@@ -66,33 +68,34 @@ export type Disposition =
       readonly reason: ReturnReason
       readonly delayMs?: number
       readonly error?: unknown
-      /** For the log. */
+      /** Text for the log. */
       readonly note?: string
     }
 
 export interface Reading {
-  readonly isFifo: boolean
+  /** Messages of a group are handled one after another. */
+  readonly isGrouped: boolean
   readonly body: Schema | 'text' | 'json'
   readonly maxBodyBytes: number
 }
 
 /** Never rejects. */
-export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Disposition> {
+export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never, never>): Promise<Disposition> {
   let body: unknown
   try {
     const read = await readBody(held.text, reading)
     if ('end' in read) return read
     body = read.body
   } catch (error) {
-    return thrown(held, error) // A schema that looks something up may do better later.
+    return thrown(held, error) // A schema that queries something may succeed later.
   }
   try {
-    return judge(held, (await handle(new HandedMessage(held, body as never))) as Answer | undefined, reading.isFifo)
+    return judge(held, (await handle(new HandedMessage(held, body as never))) as Answer | undefined, reading.isGrouped)
   } catch (error) {
     try {
       return thrown(held, error)
     } catch {
-      return { end: 'return', reason: 'threw', error } // A proxy can throw at the mere question what it is.
+      return { end: 'return', reason: 'threw', error } // A proxy can throw when it is inspected.
     }
   }
 }
@@ -104,7 +107,7 @@ async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<
   try {
     value = JSON.parse(text)
   } catch {
-    return { end: 'dead_letter', reason: 'not_json' } // The error quotes the body.
+    return { end: 'dead_letter', reason: 'not_json' } // Without the error, which quotes the body.
   }
   if (body === 'json') return { body: value }
   try {
@@ -115,10 +118,10 @@ async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<
   }
 }
 
-function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): Disposition {
+function judge(held: HeldMessage, answer: Answer | undefined, isGrouped: boolean): Disposition {
   switch (answer?.outcome) {
     case undefined:
-      // Done, or left in the middle as it was told to: it does not say which. To come once too often is the lesser harm.
+      // It returned after the abort, complete or not: unknown. A duplicate delivery is the lesser harm.
       if (answer === undefined && held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
       return { end: 'delete', as: 'handled' }
     case 'applied':
@@ -128,12 +131,12 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
       return { end: 'delete', as: 'already_handled', paid: answer.paid === true }
     case 'existing':
       return { end: 'delete', as: 'already_handled', paid: false }
-    case 'lost': // The row was taken back while the effect ran, and recovery publishes it anew.
+    case 'lost': // The row was reclaimed while the effect ran; recovery re-publishes it.
       return { end: 'delete', as: 'already_handled', paid: true }
     case 'concurrent_modification':
       return { end: 'delete', as: 'concurrent_modification', error: answer.error }
-    case 'busy': // If it were deleted, the next of its group would start.
-      return isFifo ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled', paid: false }
+    case 'busy': // If it were deleted, the next message of its group would start.
+      return isGrouped ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled', paid: false }
     case 'failed':
       return { end: 'delete', as: 'failed', error: answer.error, givenUp: answer.givenUp === true }
     case 'not_found':
@@ -150,13 +153,15 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
     case 'conflict':
       return { end: 'dead_letter', reason: 'key_conflict' }
     case 'dead_letter':
-      if (typeof answer.reason !== 'string' || answer.reason === '') throw new Error('the handler gave no reason')
+      if (typeof answer.reason !== 'string' || answer.reason === '') {
+        throw new Error("the handler returned dead_letter without a reason; write { outcome: 'dead_letter', reason: '…' }")
+      }
       return { end: 'dead_letter', reason: answer.reason, error: answer.error }
     case 'again':
       return { end: 'return', reason: 'asked', ...delay(answer.after) }
     default:
-      // A word that nobody knows must not delete anything.
-      throw new Error(`the handler answered ${JSON.stringify((answer as { outcome: unknown }).outcome)}`)
+      // An unknown outcome must not delete the message.
+      throw new Error(`the handler returned an unknown outcome: ${JSON.stringify((answer as { outcome: unknown }).outcome)}`)
   }
 }
 
@@ -168,16 +173,16 @@ function thrown(held: HeldMessage, error: unknown): Disposition {
   if (held.isStopped) return { end: 'return', reason: 'stopping', delayMs: 0 }
   if (error instanceof Fatal) return { end: 'dead_letter', reason: 'fatal', error }
   if (error instanceof ConcurrentModificationError) return { end: 'delete', as: 'concurrent_modification', error }
-  if (error instanceof Cancel) return { end: 'delete', as: 'handled' } // No longer wanted.
+  if (error instanceof Cancel) return { end: 'delete', as: 'handled' } // The work is no longer wanted.
   if (error instanceof RetryAfter || error instanceof Snooze) {
     return { end: 'return', reason: 'asked', delayMs: error.delayMs, error }
   }
   if (error instanceof DatabaseAway) return { end: 'return', reason: 'database', error: error.cause }
-  return { end: 'return', reason: saysPostgres(error) ? 'database' : 'threw', error }
+  return { end: 'return', reason: isPostgresError(error) ? 'database' : 'threw', error }
 }
 
-/** Whether it was there. undefined: nobody has asked it, or not that we know of. */
-export function saysOfDatabase(disposition: Disposition): boolean | undefined {
+/** Whether the database was reachable. undefined: no query of ours was sent. */
+export function databaseReachable(disposition: Disposition): boolean | undefined {
   if (disposition.end === 'dead_letter') return undefined
   if (disposition.end === 'delete' || disposition.reason.startsWith('row_')) return true
   return disposition.reason === 'database' ? false : undefined

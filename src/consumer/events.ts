@@ -3,7 +3,7 @@ import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { DeadReason, ReturnReason } from './disposition.ts'
 import type { HeldMessage } from './held.ts'
 
-/** Which message, and which of its deliveries. Never its body. */
+/** Identifies the message and its delivery. Never holds its body. */
 export interface MessageInfo {
   readonly messageId: string
   readonly rowId?: string
@@ -12,25 +12,25 @@ export interface MessageInfo {
 }
 
 interface Ended {
-  /** Whether the message is known to be deleted. If not it comes again, and is already handled. */
+  /** Whether the message is known to be deleted. If not, the broker redelivers it, and it is then already handled. */
   readonly deleted: boolean
-  /** How long its handler took. */
+  /** How long its handler ran. */
   readonly durationMs: number
 }
 
-export interface SqsConsumerEvents extends CommonEvents {
+export interface ConsumerEvents extends CommonEvents {
   received: [message: MessageInfo]
-  /** Done by this delivery. */
+  /** Handled by this delivery. */
   handled: [message: MessageInfo & Ended]
-  /** Done by another delivery. `paid`: this one had done the work, too, before it found out. */
+  /** Handled by another delivery. `paid`: this one did the work too, before it found the duplicate. */
   already_handled: [message: MessageInfo & Ended & { readonly paid: boolean }]
   /** A write guard found that another writer came first. The message is deleted, and its group goes on. */
   concurrent_modification: [message: MessageInfo & Ended & { readonly error: unknown }]
-  /** It has failed, and that is recorded in its row. */
+  /** Its work failed, and the row records the failure. */
   failed: [message: MessageInfo & Ended & { readonly error: unknown }]
-  /** It can never be handled, and went to the dead letters. */
+  /** It can never be handled, and was sent to the dead-letter queue. */
   dead_letter: [message: MessageInfo & Ended & { readonly reason: DeadReason; readonly error?: unknown }]
-  /** It comes again, after this long; or, where SQS could not be told, when its visibility ends. */
+  /** The broker redelivers it after this delay; if the request did not reach it, when its visibility expires. */
   returned: [
     message: MessageInfo & {
       readonly reason: ReturnReason | DeadReason
@@ -41,20 +41,23 @@ export interface SqsConsumerEvents extends CommonEvents {
   ]
   /** Received, and not for the first time. */
   redelivered: [message: MessageInfo]
-  /** Kept invisible for another timeout. */
+  /** Its visibility was extended by another timeout. */
   extended: [message: MessageInfo]
-  /** It could not be kept invisible, or its handler hangs: somebody else may have it. Its signal was aborted, and it is not deleted from here. */
+  /**
+   * Its visibility expired, or its handler hangs: another consumer may receive it. Its signal was aborted; it is not
+   * deleted.
+   */
   expired: [message: MessageInfo]
 }
 
-/** How often each has happened; paid_duplicates are those of already_handled whose work was done twice. */
-export type Counts = Record<Exclude<keyof SqsConsumerEvents, 'stopping' | 'stopped'> | 'paid_duplicates', number>
+/** How often each event happened; paid_duplicates are the already_handled ones whose work was done twice. */
+export type Counts = Record<Exclude<keyof ConsumerEvents, 'stopping' | 'stopped'> | 'paid_duplicates', number>
 
-/** What trouble with the database is called. */
+/** The name of database problems. */
 export const ASKING = 'asking the database'
 
-/** Counts, too. */
-export class Events extends EventHub<SqsConsumerEvents> {
+/** Emits, logs and counts. */
+export class Events extends EventHub<ConsumerEvents> {
   readonly counts: Counts = {
     received: 0,
     handled: 0,
@@ -72,18 +75,18 @@ export class Events extends EventHub<SqsConsumerEvents> {
   }
   readonly #hearsAll: boolean
 
-  /** `hearsAll`: the log wants to know of what goes well, too. */
+  /** `hearsAll`: also log successes. */
   constructor(log: Log, hearsAll: boolean) {
     super(log, 'trouble while')
     this.#hearsAll = hearsAll
   }
 
-  override emit<Name extends keyof SqsConsumerEvents>(name: Name, ...event: SqsConsumerEvents[Name]): void {
+  override emit<Name extends keyof ConsumerEvents>(name: Name, ...event: ConsumerEvents[Name]): void {
     if (name in this.counts) this.counts[name as keyof Counts]++
     super.emit(name, ...event)
   }
 
-  /** Of each message, so nothing is made that nobody hears. */
+  /** Called for each message, so it builds nothing without a listener. */
   note(name: 'received' | 'redelivered' | 'extended' | 'expired', held: HeldMessage): void {
     if (this.hasListeners(name)) this.emit(name, infoOf(held))
     else this.counts[name]++
@@ -105,18 +108,18 @@ export class Events extends EventHub<SqsConsumerEvents> {
     })
   }
 
-  /** One went well: if there was trouble with it, that is over. Cheap if not. */
+  /** It succeeded: ends the problem of this name, if there was one. Cheap otherwise. */
   fine(doing: string): void {
     this.problems.over(doing, doing === ASKING ? 'the database answers' : `${doing} works`)
   }
 }
 
-/** Two consumers in one process share a log. What is about a message is known by its id; all else gets the queue's name. */
-export function ofQueue(queue: string, log: Log): Log {
+/** Two consumers in one process share a log. A line about a message has its id; all others get the queue's name. */
+export function ofQueue(title: string, queue: string, log: Log): Log {
   return (entry) =>
     log({
       ...entry,
-      message: entry.messageId === undefined ? `SQS queue ${queue}: ${entry.message}` : entry.message,
+      message: entry.messageId === undefined ? `${title}: ${entry.message}` : entry.message,
       queue,
     })
 }

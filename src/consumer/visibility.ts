@@ -1,14 +1,14 @@
 /**
- * Keeps what is held here invisible to others, and knows when that may have failed.
+ * Keeps held messages invisible to other consumers, and detects when that may have failed.
  *
- * A visibility timeout is a lease (runtime/lease-keeper.ts), unless the machine sleeps: our clock stands still then. A message
- * whose deadline passes without an extension is given up, since its receipt may belong to the past.
+ * A visibility timeout is a lease (runtime/lease-keeper.ts), unless the machine sleeps: our clock stops then. A message
+ * whose deadline passes without an extension is given up, since its receipt may be outdated.
  *
- * A receive that waited for long may have brought the message at its beginning or at its end, so little of the timeout is
- * certain. Then the message is extended before anything is done with it.
+ * A long receive may have brought the message at its beginning or at its end, so little of the timeout is certain. Then the
+ * message is extended before it is handled.
  *
- * SQS hides a message for twelve hours in all. What is left of them is asked for, and when nothing can be gained any more, the
- * message stays ours for as long as it was granted.
+ * SQS hides a message for twelve hours in all. Extensions use up the rest of them; when nothing is left, the message stays
+ * held until its last extension ends.
  */
 
 import { setMaxListeners } from 'node:events'
@@ -16,23 +16,21 @@ import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Refusal } from '../runtime/batcher.ts'
 import { LeaseKeeper } from '../runtime/lease-keeper.ts'
 import type { HeldMessage } from './held.ts'
-import { MOST_S } from './options.ts'
-import { ANSWER_MS, type SqsQueue } from './queue.ts'
-import { BATCH } from './request.ts'
+import type { Broker } from './broker.ts'
 
 const SIDE_BY_SIDE = 16
 const CONFIRMATIONS = 2
-const RECEIVED_LATE = 'it was received late, and could not be extended'
+const RECEIVED_LATE = 'it was received late and could not be extended'
 
 export interface VisibilityEvents {
   extended(held: HeldMessage): void
-  /** Somebody else may get it now. */
+  /** Another consumer may receive it now. */
   expired(held: HeldMessage, why: string): void
   problem(error: unknown): void
 }
 
 export class Visibility {
-  readonly #queue: SqsQueue
+  readonly #broker: Broker
   readonly #timeoutMs: number
   readonly #handlerMs: number
   readonly #events: VisibilityEvents
@@ -41,19 +39,19 @@ export class Visibility {
   readonly #overdue = new Alarm(() => this.#giveUpHung())
   readonly #stopping = new AbortController()
 
-  /** `handlerMs`: a handler that takes longer is as good as dead. */
-  constructor(queue: SqsQueue, timeoutMs: number, handlerMs: number, events: VisibilityEvents) {
-    this.#queue = queue
+  /** `handlerMs`: a handler that takes longer counts as hung. */
+  constructor(broker: Broker, timeoutMs: number, handlerMs: number, events: VisibilityEvents) {
+    this.#broker = broker
     this.#timeoutMs = timeoutMs
     this.#handlerMs = handlerMs
     this.#events = events
     this.#keeper = new LeaseKeeper(timeoutMs, {
       renew: (due) => this.#extendAll([...due]),
       expired: (held) => this.#expire(held, 'it could not be extended in time'),
-      grantMs: (held, now) => secondsFor(held, now, timeoutMs) * 1_000,
+      grantMs: (held, now) => broker.secondsFor(held, now, timeoutMs) * 1_000,
       problem: (error) => this.#problem(error),
     })
-    setMaxListeners(0, this.#stopping.signal) // One for each request, and Node would warn of eleven.
+    setMaxListeners(0, this.#stopping.signal) // One per request; Node would warn at eleven.
   }
 
   start(): void {
@@ -66,7 +64,7 @@ export class Visibility {
     this.#overdue.set(Number.POSITIVE_INFINITY)
   }
 
-  /** Holds what was received together, but for what is not certainly ours: that is gone. */
+  /** Holds the messages of one receive, except those whose visibility is uncertain: they are gone. */
   async hold(received: readonly HeldMessage[]): Promise<void> {
     for (const held of received) this.#keeper.granted(held, held.grantedUntil)
     const [first] = received
@@ -75,14 +73,14 @@ export class Visibility {
     for (const held of received) if (!held.isGone) this.#keeper.keep(held)
   }
 
-  /** Its handler is called now, and has so long. */
+  /** Its handler begins now; its time limit counts from here. */
   begin(held: HeldMessage): void {
     held.startedAt = monotonicMs()
     this.#running.add(held)
     this.#overdue.setEarlier(held.startedAt + this.#handlerMs)
   }
 
-  /** No longer to be kept: it was deleted, or is to be seen by others. */
+  /** Stops extending it: it was deleted or returned. */
   release(held: HeldMessage): void {
     this.#keeper.release(held)
     this.#running.delete(held)
@@ -96,13 +94,13 @@ export class Visibility {
   async #extendAll(due: HeldMessage[]): Promise<void> {
     const problems: unknown[] = []
     const takeTurns = async () => {
-      while (due.length > 0) await this.#extend(due.splice(0, BATCH)).catch((error) => problems.push(error))
+      while (due.length > 0) await this.#extend(due.splice(0, this.#broker.batch)).catch((error) => problems.push(error))
     }
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, takeTurns))
     if (problems.length > 0) throw problems[0]
   }
 
-  /** What is not known to be ours afterwards is given up. */
+  /** Gives up the messages that are not confirmed afterwards. */
   async #confirm(received: readonly HeldMessage[]): Promise<void> {
     let unsure = received
     for (let attempt = 1; attempt <= CONFIRMATIONS && unsure.length > 0; attempt++) {
@@ -118,15 +116,15 @@ export class Visibility {
     for (const held of unsure) this.#expire(held, RECEIVED_LATE)
   }
 
-  /** What is granted counts from now. Answers the others. */
+  /** Extensions count from now. Returns the refused entries. */
   async #ask(batch: readonly HeldMessage[]): Promise<readonly Refusal[]> {
     const sentAt = monotonicMs()
     const entries = batch.map((held) => ({
       receipt: held.receipt,
-      seconds: secondsFor(held, sentAt, this.#timeoutMs),
+      seconds: this.#broker.secondsFor(held, sentAt, this.#timeoutMs),
     }))
-    const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), ANSWER_MS)
-    const asking = this.#queue.changeVisibility(entries, withinMs, this.#stopping.signal)
+    const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), this.#broker.answerMs)
+    const asking = this.#broker.hide(entries, withinMs, this.#stopping.signal)
     const answered = asking.catch(() => {})
     for (const held of batch) held.asking = answered
     const refusals = await asking
@@ -138,7 +136,7 @@ export class Visibility {
   }
 
   async #extend(due: readonly HeldMessage[]): Promise<void> {
-    const batch = due.filter((held) => this.#keeper.isKept(held)) // Others were handed back or deleted meanwhile.
+    const batch = due.filter((held) => this.#keeper.isKept(held)) // Others were returned or deleted meanwhile.
     if (batch.length === 0) return
     const refusals = await this.#ask(batch)
     const refused = new Map(refusals.map((refusal) => [refusal.index, refusal]))
@@ -146,11 +144,11 @@ export class Visibility {
       if (!this.#keeper.isKept(held)) return
       const refusal = refused.get(index)
       if (refusal === undefined) this.#events.extended(held)
-      // It is not in flight any more. Or its delete was carried out just now.
-      else if (refusal.forGood && !held.isEnding) this.#expire(held, `SQS refused to extend it: ${refusal.code}`)
+      // It is no longer in flight, or its delete was just carried out.
+      else if (refusal.forGood && !held.isEnding) this.#expire(held, `${this.#broker.name} refused to extend it: ${refusal.code}`)
     })
     const again = refusals.find(({ forGood }) => !forGood)
-    if (again !== undefined) throw new Error(`SQS did not extend a message: ${again.code}`)
+    if (again !== undefined) throw new Error(`${this.#broker.name} did not extend a message: ${again.code}`)
   }
 
   #giveUpHung(): void {
@@ -159,7 +157,7 @@ export class Visibility {
     for (const held of [...this.#running]) {
       if (held.startedAt === undefined || !this.#keeper.isKept(held)) continue
       const overdueAt = held.startedAt + this.#handlerMs
-      if (overdueAt <= now) this.#expire(held, 'its handler takes too long')
+      if (overdueAt <= now) this.#expire(held, 'its handler exceeded its timeout')
       else next = Math.min(next, overdueAt)
     }
     this.#overdue.set(next)
@@ -167,18 +165,12 @@ export class Visibility {
 
   #expire(held: HeldMessage, why: string): void {
     this.release(held)
-    held.expire(new Error(`Message ${held.id} may be somebody else's by now: ${why}. Drop the work.`))
+    held.expire(new Error(`The visibility of message ${held.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`))
     this.#events.expired(held, why)
   }
 
-  /** What was hung up on is no problem. */
+  /** Requests aborted by stop() are not problems. */
   #problem(error: unknown): void {
     if (!this.#stopping.signal.aborted) this.#events.problem(error)
   }
-}
-
-/** How long a message can be hidden from now on: as long as it is wanted, and twelve hours in all. */
-export function secondsFor({ receivedAt }: HeldMessage, now: number, wantedMs: number): number {
-  const left = MOST_S - Math.ceil((now - receivedAt) / 1_000) - 1
-  return Math.max(0, Math.min(Math.ceil(wantedMs / 1_000), left))
 }

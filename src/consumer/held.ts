@@ -1,28 +1,27 @@
-import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs'
 import { safeText } from '../core/safe-text.ts'
 import type { KeptLease } from '../runtime/lease-keeper.ts'
 
-/** In logs an id is a word, whatever a body calls an id. */
+/** Ids are logged as a word only, because a body may call anything an id. */
 const ROW_ID_CHARS = 200
 
 /** A message as a handler sees it. */
-export interface SqsMessage<Body = unknown> {
-  /** The same at each delivery. A message that its sender sent twice has two. */
+export interface Message<Body = unknown, Attributes = Readonly<Record<string, unknown>>> {
+  /** The same at each delivery. A message that its producer sent twice has two. */
   readonly id: string
   readonly body: Body
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly attributes: Attributes
   readonly groupId: string | undefined
-  /** How often it was delivered so far, this time included; roughly, says SQS. */
+  /** Number of deliveries so far, this one included; some brokers count roughly. */
   readonly receiveCount: number
-  /** Aborted when it could not be kept invisible in time, so that somebody else may get it, and when the consumer stops. */
+  /** Aborted when the visibility expires, because another consumer may then receive it, and when the consumer stops. */
   readonly signal: AbortSignal
   /** Aborted only when the consumer stops and its grace is over. */
   readonly stopping: AbortSignal
-  /** Set it to the row that this is about: it is in logs and events. */
+  /** Set it to the row's id: logs and events then carry it. */
   rowId: string | undefined
 }
 
-/** An AbortSignal costs some microseconds, and most handlers ask for none. */
+/** Created on demand: an AbortSignal costs microseconds, and most handlers use none. */
 class LazySignal {
   #controller: AbortController | undefined
   #reason: Error | undefined
@@ -45,42 +44,41 @@ class LazySignal {
   }
 }
 
-/** A message that was received and whose end is not known yet. */
+/** A received message that has not ended yet. */
 export class HeldMessage implements KeptLease {
   readonly id: string
   readonly receipt: string
   readonly text: string
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly attributes: Readonly<Record<string, unknown>>
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly trace: string | undefined
-  /** When it was asked for. */
+  /** When the receive was sent. */
   readonly receivedAt: number
-  /** SQS hides it from others until then, at least. */
+  /** The broker hides it at least until then. */
   grantedUntil: number
   deadline = 0
   /** When its handler was called, while it runs. */
   startedAt: number | undefined
-  /** It may be visible by now, or was handed back: the receipt is not used any more. */
+  /** It may be visible by now, or was returned: the receipt is no longer used. */
   isGone = false
-  /** Its delete is on the way. */
+  /** Its delete is in flight. */
   isEnding = false
-  /** An extension that is under way. Never rejects. */
+  /** An extension in flight. Never rejects. */
   asking: Promise<unknown> | undefined
   rowId: string | undefined
   readonly #dropped = new LazySignal()
   readonly #stopping = new LazySignal()
 
-  constructor(message: Message, sentAt: number, visibilityMs: number) {
-    const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message
-    if (ReceiptHandle === undefined) throw new Error('SQS gave a message without a receipt')
-    this.id = MessageId ?? ''
-    this.receipt = ReceiptHandle
-    this.text = Body ?? ''
-    this.attributes = MessageAttributes ?? {}
-    this.groupId = Attributes?.MessageGroupId
-    this.receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1) || 1
-    this.trace = Attributes?.AWSTraceHeader
+  /** `sentAt`: when it was asked for. */
+  constructor(delivery: Delivery, sentAt: number, visibilityMs: number) {
+    this.id = delivery.id
+    this.receipt = delivery.receipt
+    this.text = delivery.text
+    this.attributes = delivery.attributes
+    this.groupId = delivery.groupId
+    this.receiveCount = delivery.receiveCount
+    this.trace = delivery.trace
     this.receivedAt = sentAt
     this.grantedUntil = sentAt + visibilityMs
   }
@@ -108,11 +106,11 @@ export class HeldMessage implements KeptLease {
   }
 }
 
-/** For the handler, with the body that was made of the text. */
-export class HandedMessage<Body> implements SqsMessage<Body> {
+/** The handler's view, with the parsed body. */
+export class HandedMessage<Body> implements Message<Body> {
   readonly id: string
   readonly body: Body
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>>
+  readonly attributes: Readonly<Record<string, unknown>>
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly #held: HeldMessage

@@ -1,14 +1,14 @@
 import { isOutage, refusesAll } from '../db/outage.ts'
 
 /**
- * A query of ours could not be sent or answered, or none would be: the queue waits, since its messages would all wear out.
- * Of an error in a handler nobody knows whose socket, or whose table, it is about.
+ * Our own query could not be sent or answered, or every query would fail: the consumer pauses, because its messages would
+ * use up their deliveries. An error from a handler does not count: its socket or table may be another one.
  */
 export class DatabaseAway extends Error {
   override readonly name = 'DatabaseAway'
 }
 
-/** Runs a query of ours. */
+/** Runs one of our own queries. */
 export async function ask<T>(query: () => Promise<T>): Promise<T> {
   try {
     return await query()

@@ -1,18 +1,18 @@
 /**
- * The groups of a FIFO queue: one message of each at a time, in the order in which they came.
+ * The groups of a FIFO queue: one message of each at a time, in the order of receipt.
  *
- * A turn ends when the message has ended, or when it is given up: then SQS may deliver it again, here or elsewhere, and must
- * not find its group taken by a handler that hangs.
+ * A turn ends when the message has ended or expired: then SQS may redeliver it, here or elsewhere, and a handler that hangs
+ * must not block its group.
  *
- * SQS counts a delivery of each message that it gives out, tried or not. So that those behind a message that fails again and
- * again do not wear out with it, messages are to be asked for one by one around the time when it comes again, and it does not
- * come again while a receive is open that would bring them along.
+ * SQS counts a delivery of each message that it hands out, handled or not. So that messages behind one that keeps failing do
+ * not use up their deliveries with it, the receiver asks for one message at a time around its redelivery, and it is not
+ * returned while an open receive could bring the others along.
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { HeldMessage } from './held.ts'
 
 interface Group {
-  /** Whose turn it is. */
+  /** The message whose turn it is. */
   turn: HeldMessage
   readonly waiting: HeldMessage[]
 }
@@ -24,16 +24,16 @@ interface Window {
 
 export class Groups {
   readonly #groups = new Map<string, Group>()
-  /** When the first message of a group that was stopped comes again. */
+  /** When the first message of each stopped group is redelivered. */
   readonly #stopped = new Map<string, Window>()
   readonly #receiveMs: number
 
-  /** `receiveMs`: how long a receive under way may last. */
+  /** `receiveMs`: how long an open receive may last. */
   constructor(receiveMs: number) {
     this.#receiveMs = receiveMs
   }
 
-  /** Whether it is its turn; otherwise it waits. */
+  /** Returns whether it is its turn; otherwise it waits. */
   enter(held: HeldMessage): boolean {
     const group = this.#groups.get(nameOf(held))
     if (group === undefined) this.#groups.set(nameOf(held), { turn: held, waiting: [] })
@@ -41,7 +41,7 @@ export class Groups {
     return group === undefined
   }
 
-  /** Its turn is over, if it was its turn. Answers whose turn it is now. */
+  /** Ends its turn, if it has it. Returns the next message. */
   leave(held: HeldMessage): HeldMessage | undefined {
     const group = this.#groups.get(nameOf(held))
     if (group?.turn !== held) return undefined
@@ -51,7 +51,7 @@ export class Groups {
     return next
   }
 
-  /** Whether it was waiting: it waits no longer. */
+  /** Removes it from the waiting messages. Returns whether it was one. */
   remove(held: HeldMessage): boolean {
     const waiting = this.#groups.get(nameOf(held))?.waiting ?? []
     const at = waiting.indexOf(held)
@@ -64,7 +64,7 @@ export class Groups {
     return group?.turn === held && group.waiting.length > 0
   }
 
-  /** Those that wait behind it, the last one first: they wait no longer. */
+  /** Removes and returns the messages that wait behind it, last first. */
   takeBehind(held: HeldMessage): HeldMessage[] {
     const group = this.#groups.get(nameOf(held))
     if (group === undefined) return []
@@ -73,19 +73,19 @@ export class Groups {
     return at < 0 ? [] : group.waiting.splice(at + 1).reverse()
   }
 
-  /** All that wait, the last of each group first. */
+  /** All waiting messages, the last of each group first. */
   takeAll(): HeldMessage[] {
     return [...this.#groups.values()].flatMap(({ waiting }) => waiting.splice(0).reverse())
   }
 
-  /** It comes again after this long. */
+  /** It is redelivered after this long. */
   stop(held: HeldMessage, delayMs: number): void {
     const comesAt = monotonicMs() + delayMs
     const slackMs = this.#receiveMs + 10_000
     this.#stopped.set(nameOf(held), { from: comesAt - slackMs, to: comesAt + slackMs })
   }
 
-  /** A message of its group got through. */
+  /** A message of its group was handled. */
   goOn(held: HeldMessage): void {
     if (this.#stopped.size > 0) this.#stopped.delete(nameOf(held))
   }
@@ -100,7 +100,7 @@ export class Groups {
   }
 }
 
-/** A queue that tells of no groups is one group. */
+/** A queue without group ids is one group. */
 function nameOf({ groupId }: HeldMessage): string {
   return groupId ?? ''
 }

@@ -1,4 +1,4 @@
-/** What to do with messages, in front of Postgres. Each answers only when it knows what was committed (decisions/0023). */
+/** Handlers in front of Postgres. Each returns only when it knows what was committed (decisions/0023). */
 import type { ClientBase } from 'pg'
 import { ConcurrentModificationError, InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
@@ -15,10 +15,10 @@ import type { WorkClaim, Worked } from '../tables/work.ts'
 import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './disposition.ts'
 import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './handler-options.ts'
-import type { SqsMessage } from './held.ts'
+import type { Message } from './held.ts'
 import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
 
-export type AnsweringHandle<Body> = (message: SqsMessage<Body>) => Promise<Answer>
+export type AnsweringHandle<Body> = (message: Message<Body>) => Promise<Answer>
 
 /** The part of Leasehold that is used here. */
 interface Enqueues {
@@ -38,14 +38,14 @@ interface HandlesOnce {
 }
 
 export interface TwoPhases<Body, Column extends string> {
-  readonly id: (message: SqsMessage<Body>) => RowId
-  /** Answers columns to set. */
-  readonly effect: (message: SqsMessage<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
+  readonly id: (message: Message<Body>) => RowId
+  /** Returns the columns to set. */
+  readonly effect: (message: Message<Body>, claim: WorkClaim) => Promise<Values<Column> | null | undefined>
 }
 
 /**
- * Claims the row, runs the effect with no connection held, and commits the columns that it returns: for effects that must not
- * happen twice. What it throws is recorded in the row. The table needs its recovery to run, with `publish`.
+ * Claims the row, runs the effect with no connection held, and commits the columns that it returns: for effects that must
+ * not happen twice. Its errors are recorded in the row. The table's recovery must run, with `publish`.
  */
 export function inTwoPhases<Body, Column extends string>(
   table: StatusTable<Arrows, Column>,
@@ -56,12 +56,12 @@ export function inTwoPhases<Body, Column extends string>(
   checkPool('inTwoPhases', pool)
   checkFunctions('inTwoPhases', options, ['id', 'effect'])
   if (table.phases === undefined) {
-    throw new InvalidOptionError('inTwoPhases.table', 'its phases are false, so there is nothing to claim')
+    throw new InvalidOptionError('inTwoPhases.table', 'its phases are false, so there is nothing to claim; declare phases')
   }
   const { id, effect } = options
   return buryingPoison(async (message) => {
     const rowId = rowIdOf(message, id)
-    // Not the message's own signal: whoever else gets the message finds the row claimed, so there is no reason to stop.
+    // Not the message's own signal: another consumer that receives the message finds the row claimed, so the effect goes on.
     const { stopping } = message
     let isClaimed = false
     const noting = (claim: WorkClaim) => {
@@ -71,7 +71,7 @@ export function inTwoPhases<Body, Column extends string>(
     try {
       return unlessBusy(table, await ask(() => table.work(pool, rowId, noting, { stopping })))
     } catch (error) {
-      // A trigger of the table can fail like that, too; whether the id is bad, a look tells.
+      // A trigger of the table can fail with the same code; a lookup shows whether the id is bad.
       if (!isClaimed && isBadValue(error)) await askById(() => table.status(pool, rowId))
       throw error
     }
@@ -79,17 +79,17 @@ export function inTwoPhases<Body, Column extends string>(
 }
 
 export interface OneUpdate<Body, From extends string, To extends string, Column extends string> {
-  readonly id: (message: SqsMessage<Body>) => RowId
+  readonly id: (message: Message<Body>) => RowId
   readonly from: From
   readonly to: To
-  /** Answers columns to set. Runs twice when two deliveries overlap: of both, one changes the row. */
-  readonly work: (message: SqsMessage<Body>) => Promise<Values<Column> | null | undefined>
+  /** Returns the columns to set. Runs twice when two deliveries overlap: only one of them changes the row. */
+  readonly work: (message: Message<Body>) => Promise<Values<Column> | null | undefined>
 }
 
 /**
- * Looks whether the row is ready, runs the work, then changes the row by one UPDATE. What the work throws is recorded in the
- * row, and what it returns and cannot be stored. Only the ready status of the table can be left that way; from any other the
- * message comes again instead.
+ * Checks that the row is ready, runs the work, then changes the row by one UPDATE. Errors of the work, and results that
+ * cannot be stored, are recorded in the row. This works only from the table's ready status; from any other, SQS redelivers
+ * the message instead.
  */
 export function inOneUpdate<Body, A extends Arrows, From extends keyof A & string, Column extends string>(
   table: StatusTable<A, Column>,
@@ -116,18 +116,18 @@ export function inOneUpdate<Body, A extends Arrows, From extends keyof A & strin
     try {
       set = await work(message)
     } catch (error) {
-      if (message.signal.aborted) throw error // Not the row's fault; and by now it may be somebody else's.
+      if (message.signal.aborted) throw error // Not the row's failure, and another consumer may have the message.
       if (error instanceof Snooze) return { outcome: 'again', after: error.delayMs }
       if (error instanceof ConcurrentModificationError) return { outcome: 'concurrent_modification', error }
       return record(rowId, error, retryOf(error))
     }
     try {
       const answer = unlessBusy(table, await ask(() => table.transition(pool, rowId, from, to, set ?? {})))
-      // The work was done, and another delivery was quicker.
+      // The work was done, and another delivery was faster.
       return answer.outcome === 'already_handled' ? { ...answer, paid: true } : answer
     } catch (error) {
       if (error instanceof DatabaseAway || !isFinal(error)) throw error
-      return record(rowId, error, { retry: false }) // To do it again would end in the same.
+      return record(rowId, error, { retry: false }) // A retry would fail the same way.
     }
   })
 }
@@ -138,18 +138,18 @@ function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked):
 }
 
 export interface MessageKey<Body> {
-  /** What makes two messages the same. Default: the id that SQS gave it, which is new when a sender sends again. */
-  readonly key?: (message: SqsMessage<Body>) => string
+  /** Identifies duplicates. Default: the broker's id, which is new when a producer sends again. */
+  readonly key?: (message: Message<Body>) => string
 }
 
 /**
- * Runs the work in a transaction that also remembers the message: for counters, and whatever has no row with a status. What it
- * throws rolls back, and the message comes again.
+ * Runs the work in a transaction that also records the message: for counters, and work without a status row. If it throws,
+ * the transaction rolls back, and SQS redelivers the message.
  */
 export function inOneTransaction<Body>(
   leasehold: HandlesOnce,
   source: MessageSource,
-  work: (tx: ClientBase, message: SqsMessage<Body>) => Promise<unknown> | unknown,
+  work: (tx: ClientBase, message: Message<Body>) => Promise<unknown> | unknown,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
   checkLeasehold('inOneTransaction', leasehold, 'oncePerMessage')
@@ -188,13 +188,13 @@ export function intoQueue<Body>(
 
 export interface IntoQueues<Body> extends MessageKey<Body> {
   readonly kinds: readonly Kind[]
-  /** Which of them: a field of the body, or a function that answers the name. */
-  readonly kindOf: string | ((message: SqsMessage<Body>) => unknown)
+  /** The kind of a message: a field of the body, or a function that returns the name. */
+  readonly kindOf: string | ((message: Message<Body>) => unknown)
   /** The job's input. Default: the body. */
-  readonly input?: (message: SqsMessage<Body>) => unknown
+  readonly input?: (message: Message<Body>) => unknown
 }
 
-/** The same for several kinds. A message of a kind that is not among them is a dead letter: `unknown_kind`. */
+/** The same for several kinds. A message of another kind becomes a dead letter: `unknown_kind`. */
 export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>): AnsweringHandle<Body> {
   checkLeasehold('intoQueues', leasehold, 'enqueue')
   checkFunctions('intoQueues', options, [], ['input', 'key'], ['kinds', 'kindOf'])
@@ -220,7 +220,7 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
           ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
         }),
       )
-      // The same message, whose input was made anew and came out differently: a default of now, a random id.
+      // The same message with a different input: it was made anew, with a default of now or a random id.
       const isSame = enqueued.outcome === 'conflict' && options.key === undefined
       return isSame ? { outcome: 'existing' } : enqueued
     } catch (error) {
@@ -231,8 +231,8 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
   })
 }
 
-function nameOf<Body>(message: SqsMessage<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
+function nameOf<Body>(message: Message<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {
   if (typeof kindOf === 'function') return kindOf(message)
-  const { body } = message as SqsMessage<unknown>
+  const { body } = message as Message<unknown>
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[kindOf] : undefined
 }

@@ -1,4 +1,4 @@
-/** What a way of handling is given, checked when it is made: the first message would be late, and each one after it the same. */
+/** Checks the options of handlers when they are made: at the first message it would be too late. */
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Queryable } from '../db/lane.ts'
@@ -6,7 +6,7 @@ import { surviveIdleLoss } from '../db/pool-errors.ts'
 import type { Arrows } from '../tables/definition.ts'
 import type { StatusTable } from '../tables/status-table.ts'
 
-/** By what it can do: a program may hold two copies of this package. */
+/** By its methods: a program may hold two copies of this package. */
 export function checkTable(of: string, table: StatusTable<Arrows, never>): void {
   if (typeof table?.look === 'function' && typeof table.work === 'function') return
   throw new InvalidOptionError(`${of}.table`, "declare it with statusTable('name', { … })")
@@ -19,7 +19,7 @@ export function checkPool(of: string, pool: Queryable): void {
   surviveIdleLoss(pool)
 }
 
-/** Of these, `needed` are functions, and `optional` are, where they are given. */
+/** `needed` must be functions, `optional` may be missing. */
 export function checkFunctions(
   of: string,
   given: object,
@@ -40,7 +40,7 @@ export function checkFunction(option: string, value: unknown): void {
   throw new InvalidOptionError(option, 'it must be a function')
 }
 
-/** That this is a Leasehold, or does as one in this. */
+/** Checks that this is a Leasehold, or has the methods that are used here. */
 export function checkLeasehold(of: string, leasehold: object, can: 'enqueue' | 'oncePerMessage'): void {
   if (typeof (leasehold as Readonly<Record<string, unknown>> | null)?.[can] === 'function') return
   throw new InvalidOptionError(`${of}.leasehold`, 'it must be a Leasehold: new Leasehold({ … })')

@@ -1,22 +1,22 @@
-/** Messages that name what cannot be: no row has such an id, no job such a key. They would come again for ever, in vain. */
+/** Messages with an impossible id or key: no row, no job can have it. The broker would redeliver them for ever. */
 import { checkText } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkRowId, type RowId } from '../tables/row-id.ts'
 import { ask } from './database-away.ts'
 import type { Answer } from './disposition.ts'
-import type { SqsMessage } from './held.ts'
+import type { Message } from './held.ts'
 
-/** What is remembered of messages and of jobs. */
+/** The longest key that is stored for messages and for jobs. */
 const KEY_BYTES = 1_000
 
 class Poison extends Error {
   override readonly name = 'Poison'
 }
 
-/** The handler, but its poison is a dead letter. */
+/** Wraps the handler: its poison becomes a dead letter. */
 export function buryingPoison<Body>(
-  handle: (message: SqsMessage<Body>) => Promise<Answer>,
-): (message: SqsMessage<Body>) => Promise<Answer> {
+  handle: (message: Message<Body>) => Promise<Answer>,
+): (message: Message<Body>) => Promise<Answer> {
   return async (message) => {
     try {
       return await handle(message)
@@ -27,31 +27,31 @@ export function buryingPoison<Body>(
   }
 }
 
-/** What `id` throws is the business of whoever wrote it. */
-export function rowIdOf<Body>(message: SqsMessage<Body>, id: (message: SqsMessage<Body>) => RowId): RowId {
+/** Errors thrown by `id` itself are not poison. */
+export function rowIdOf<Body>(message: Message<Body>, id: (message: Message<Body>) => RowId): RowId {
   const rowId = id(message)
   if ((rowId as unknown) instanceof Promise) {
-    throw new InvalidOptionError('id', 'it must answer an id, and not a promise of one')
+    throw new InvalidOptionError('id', 'it must return an id, not a promise of one')
   }
   orPoison(() => checkRowId(rowId))
   message.rowId = String(rowId)
   return rowId
 }
 
-/** A value of another type is a mistake in `key`, and not in the message. */
+/** A value of another type is a mistake in `key`, not in the message. */
 export function keyOf<Body>(
-  message: SqsMessage<Body>,
-  key: ((message: SqsMessage<Body>) => string) | undefined,
+  message: Message<Body>,
+  key: ((message: Message<Body>) => string) | undefined,
 ): string {
   if (key === undefined) return message.id
   const value: unknown = key(message)
   if (typeof value !== 'string' && value !== undefined && value !== null) {
-    throw new InvalidOptionError('key', `it must answer a string, and not a ${typeof value}`)
+    throw new InvalidOptionError('key', `it must return a string, not a ${typeof value}`)
   }
   return orPoison(() => checkText('key', value as string, KEY_BYTES))
 }
 
-/** `query` is about nothing but an id: a value that Postgres does not take is that one. */
+/** `query` has no parameter but the id, so a value that Postgres refuses is the id. */
 export async function askById<T>(query: () => Promise<T>): Promise<T> {
   try {
     return await ask(query)

@@ -1,35 +1,32 @@
-/** How a message ends: deleted, buried, or to come again. Each is told when SQS has been told. */
+/** Ends messages: deletes, dead-letters or returns them. Each event is emitted after the broker has replied. */
 import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { Batcher } from '../runtime/batcher.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
-import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
-import { sendDeadLetter } from './dead-letters.ts'
 import type { DeadReason, Disposition, ReturnReason } from './disposition.ts'
 import { ASKING, type Events, infoOf } from './events.ts'
 import type { Groups } from './groups.ts'
 import type { HeldMessage } from './held.ts'
-import type { Settings } from './options.ts'
-import type { SqsQueue } from './queue.ts'
-import { BATCH, queueName } from './request.ts'
-import { secondsFor, type Visibility } from './visibility.ts'
+import type { ConsumerSettings } from './settings.ts'
+import type { Broker } from './broker.ts'
+import type { Visibility } from './visibility.ts'
 
 export interface AcknowledgerParts {
-  readonly settings: Settings
-  readonly queue: SqsQueue
+  readonly settings: ConsumerSettings
+  readonly broker: Broker
   readonly visibility: Visibility
   readonly groups: Groups
   readonly events: Events
-  /** Whether others may end any moment. */
+  /** Whether other messages may end any moment. */
   readonly isMoreToCome: () => boolean
-  /** For how long some receive may still bring several messages at once. */
+  /** For how long an open receive may still bring several messages at once. */
   readonly severalForMs: () => number
 }
 
 interface Return {
   readonly held: HeldMessage
   readonly seconds: number
-  /** When it was first sent and had no answer: perhaps SQS has counted from then on. */
+  /** When it was first sent without a reply: the broker may have counted from then. */
   lostAt?: number
 }
 
@@ -37,16 +34,17 @@ export class Acknowledger {
   readonly #parts: AcknowledgerParts
   readonly #deletes: Batcher<HeldMessage>
   readonly #returns: Batcher<Return>
-  /** Handled, or not to be, and SQS does not know yet. */
+  /** Ended here, and the broker has not confirmed yet. */
   readonly open = new DrainableSet<HeldMessage>()
 
   constructor(parts: AcknowledgerParts) {
     this.#parts = parts
-    const { queue, visibility, events, isMoreToCome } = parts
-    const common = { most: BATCH, isAboutOneEntry: maybeAboutOneEntry, isMoreToCome }
+    const { broker, visibility, events, isMoreToCome } = parts
+    const isAboutOneEntry = (error: unknown) => broker.isAboutOneEntry(error)
+    const common = { most: broker.batch, isAboutOneEntry, isMoreToCome }
     this.#deletes = new Batcher({
       ...common,
-      send: (batch) => queue.delete(batch.map(({ receipt }) => receipt)),
+      send: (batch) => broker.acknowledge(batch.map(({ receipt }) => receipt)),
       isWanted: (held) => !held.isGone && visibility.isInTime(held),
       onAnswered: () => events.fine('deleting'),
       onProblem: (error) => events.problem('deleting', error),
@@ -56,27 +54,27 @@ export class Acknowledger {
       send: async (batch) => {
         const sentAt = monotonicMs()
         try {
-          return await queue.changeVisibility(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds })))
+          return await broker.hide(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds })))
         } catch (error) {
-          if (mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
+          if (broker.mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
           throw error
         }
       },
-      // Once it may be visible, somebody else may have it, and to ask again would take it from them.
+      // Once it may be visible, another consumer may have it, and a second request would take it from that consumer.
       isWanted: ({ held, seconds, lostAt = Number.POSITIVE_INFINITY }) =>
         visibility.isInTime(held) && monotonicMs() < lostAt + seconds * 1_000,
-      onAnswered: () => events.fine('handing back'),
-      onProblem: (error) => events.problem('handing back', error),
+      onAnswered: () => events.fine('returning'),
+      onProblem: (error) => events.problem('returning', error),
     })
   }
 
-  /** What SQS does not take from now on is not tried again. */
+  /** Requests that the broker refuses from now on are not retried. */
   giveUp(): void {
     this.#deletes.giveUp()
     this.#returns.giveUp()
   }
 
-  /** Answers whether it is known to be deleted. */
+  /** Returns whether the message is known to be deleted. */
   async settle(held: HeldMessage, disposition: Disposition, durationMs: number): Promise<boolean> {
     if (disposition.end === 'dead_letter') return this.#bury(held, disposition.reason, durationMs, disposition.error)
     if (disposition.end === 'return') {
@@ -87,8 +85,8 @@ export class Acknowledger {
     const info = Object.assign(infoOf(held), { deleted, durationMs })
     if (disposition.as === 'failed') {
       const [level, what] = disposition.givenUp
-        ? (['error', 'failed, and is not tried again, as its row says'] as const)
-        : (['warn', 'failed, as its row says'] as const)
+        ? (['error', 'failed, with no retry; its row stays in error'] as const)
+        : (['warn', 'failed; its row records the error'] as const)
       this.#parts.events.log(level, held, what, disposition.error)
       this.#parts.events.emit('failed', { ...info, error: disposition.error })
     } else if (disposition.as === 'concurrent_modification') {
@@ -98,7 +96,7 @@ export class Acknowledger {
     } else if (disposition.as === 'already_handled') {
       const { paid } = disposition
       if (paid) this.#parts.events.counts.paid_duplicates++
-      this.#parts.events.log('debug', held, paid ? 'was already handled, and its work was done twice' : 'was already handled')
+      this.#parts.events.log('debug', held, paid ? 'was already handled; its work was done twice' : 'was already handled')
       this.#parts.events.emit('already_handled', { ...info, paid })
     } else {
       this.#parts.events.log('debug', held, 'was handled')
@@ -111,13 +109,13 @@ export class Acknowledger {
     held.isEnding = true
     const deleted = await this.#deletes.add(held)
     if (!deleted) {
-      const because = held.isGone ? 'too late, as somebody else may have it' : 'SQS did not take that'
-      this.#parts.events.log('warn', held, `could not be deleted (${because}) and comes again`)
+      const because = held.isGone ? 'its visibility expired' : `${this.#parts.broker.name} refused`
+      this.#parts.events.log('warn', held, `was not deleted (${because}); it will be redelivered`)
     }
     return deleted
   }
 
-  /** Visible to others after this long. Answers that it was not deleted. */
+  /** Makes the message visible after this delay. Returns false: it was not deleted. */
   async return(
     held: HeldMessage,
     reason: ReturnReason | DeadReason,
@@ -127,51 +125,52 @@ export class Acknowledger {
   ): Promise<boolean> {
     this.#parts.visibility.release(held)
     if (held.isGone) {
-      if (error !== undefined) this.#parts.events.log('warn', held, `ended too late: ${reason}`, error)
+      if (error !== undefined) this.#parts.events.log('warn', held, `ended after its visibility expired: ${reason}`, error)
       return false
     }
-    held.isGone = true // From here on its receipt is for this one request.
+    held.isGone = true // From here on only this request uses its receipt.
     this.open.add(held)
-    await held.asking // An extension that is carried out later would have the last word.
-    const { settings, groups, severalForMs } = this.#parts
-    const isHead = settings.isFifo && reason !== 'group' && reason !== 'stopping'
+    await held.asking // An extension that arrives later would override the return.
+    const { settings, broker, groups, severalForMs } = this.#parts
+    const isHead = settings.isGrouped && reason !== 'group' && reason !== 'stopping'
     const isWearing =
       isHead && settings.onGroupFailure === 'stop' && (held.receiveCount > 1 || groups.isAnyBehind(held))
-    const seconds = secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
+    const seconds = broker.secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
     if (isWearing) groups.stop(held, seconds * 1_000)
     const told = await this.#returns.add({ held, seconds })
     this.open.delete(held)
     if (reason === 'database') this.#parts.events.problem(ASKING, error)
     const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.receiveCount > 2)
     const why = note === undefined ? reason : `${reason}, ${note}`
-    this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `comes again in ${seconds} s: ${why}`, error)
+    this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `will be redelivered in ${seconds} s: ${why}`, error)
     const because = error === undefined ? {} : { error }
     this.#parts.events.emit('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
     return false
   }
 
   async #bury(held: HeldMessage, reason: DeadReason, durationMs: number, error: unknown): Promise<boolean> {
-    const { deadLetterQueueUrl: url, backoff, isFifo, onGroupFailure } = this.#parts.settings
-    const say = (then: string) =>
+    const { broker, settings } = this.#parts
+    const { backoff, isGrouped, onGroupFailure } = settings
+    const report = (then: string) =>
       this.#parts.events.log('error', held, `can never be handled: ${reason}; ${then}`, error)
     if (held.isGone) {
-      say('it was found out too late, and it comes again')
+      report('its visibility expired, so it will be redelivered')
       return false
     }
-    if (url === undefined) {
-      const meanwhile = isFifo && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
-      say(`there is no deadLetterQueueUrl, so it comes again${meanwhile}`)
+    if (broker.deadLetters === undefined) {
+      const meanwhile = isGrouped && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
+      report(`no deadLetterQueueUrl is set, so it will be redelivered${meanwhile}`)
       return this.return(held, reason, backoff.maxMs, error)
     }
     try {
-      await sendDeadLetter(this.#parts.queue, url, held, reason)
+      await broker.bury(held, reason)
     } catch (problem) {
       this.#parts.events.problem('sending a dead letter', problem)
-      say('the queue for dead letters did not take it, so it comes again')
+      report('it could not be sent to the dead-letter queue, so it will be redelivered')
       return this.return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
     }
     this.#parts.events.fine('sending a dead letter')
-    say(`sent to ${queueName(url)}`)
+    report(`sent to ${broker.deadLetters}`)
     const deleted = await this.#delete(held)
     const because = error === undefined ? {} : { error }
     this.#parts.events.emit('dead_letter', { ...infoOf(held), deleted, durationMs, reason, ...because })
