@@ -48,7 +48,7 @@ declare function llm(prompt: object, options: { signal: AbortSignal; idempotency
 declare function addSummary(tx: pg.ClientBase): Promise<string>
 declare function handle(message: { readonly body: { readonly id: number } }): Promise<void>
 declare const cache: { delete(id: number): Promise<boolean> }
-declare const pino: Record<'info' | 'warn' | 'error', (rest: object, message: string) => void>
+declare const pino: Record<'debug' | 'info' | 'warn' | 'error', (rest: object, message: string) => void>
 `
 
 test('the TypeScript in docs/sqs.md compiles, one block after the other', (t) => {

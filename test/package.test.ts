@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { after, before, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import * as face from '../src/index.ts'
@@ -91,16 +91,36 @@ function readmeFiles(): Map<string, string> {
   return new Map([...blocks].map(([, text, name]) => [name!, text!]))
 }
 
+function filesUnder(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(relative(ROOT, entry.parentPath), entry.name).replaceAll('\\', '/'))
+}
+
 test('the package holds what was built from the sources of today, and nothing else', () => {
   const built = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts'))
     .flatMap((path) => ['.js', '.js.map', '.d.ts'].map((end) => `dist/${path.replace(/\.ts$/, end)}`))
-  assert.deepEqual(packed, [...built, 'CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'].sort())
+  const pages = ['docs', 'decisions', 'examples'].flatMap((folder) => filesUnder(folder))
+  const others = ['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md', 'package.json']
+  assert.deepEqual(packed, [...built, ...pages, ...others].sort())
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   for (const target of Object.values<Record<string, string>>(exports).flatMap((conditions) =>
     Object.values(conditions),
   )) {
     assert.ok(packed.includes(target.replace('./', '')), `${target} is exported, but not there`)
+  }
+})
+
+test('every page that the README links to is in the package', () => {
+  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8').replaceAll(/```[\s\S]*?```/g, '')
+  const targets = [...readme.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, target]) => target!.replace(/\/$/, ''))
+  assert.ok(targets.length > 10)
+  for (const target of targets) {
+    assert.ok(
+      packed.some((path) => path === target || path.startsWith(`${target}/`)),
+      target,
+    )
   }
 })
 
