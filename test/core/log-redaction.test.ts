@@ -14,6 +14,10 @@ test('of our own errors all is quoted but values', () => {
     [new errors.ConcurrentModificationError('open', [SECRET], []), ''],
     [new errors.DeadlineError('A statement', 30), 'A statement did not end within 30 ms'],
     [new errors.EffectUnknownError('7', `mail ${SECRET}`, '2026'), /^The effect "…" of job 7 was begun at 2026/],
+    [
+      new errors.IdempotencyConflictError([{ index: 0, idempotencyKey: SECRET, jobId: '7' }]),
+      /^Another input was enqueued under the same idempotency key: "…" \(job 7\)/,
+    ],
     [new errors.InvalidInputError('x', [{ path: 'order.3.id', message: SECRET }]), 'it does not fit at order.3.id'],
     [
       new errors.InvalidOptionError('statusTable("doc").set.x', 'no'),

@@ -49,6 +49,10 @@ test('the default log says what may be said of an error, once, and nothing of a 
   }
   assert.equal(
     stderrOf(t, () => log({ level: 'info', message: 'all is well' })),
+    'leasehold info: all is well\n',
+  )
+  assert.equal(
+    stderrOf(t, () => log({ level: 'debug', message: 'all is well' })),
     '',
   )
 })

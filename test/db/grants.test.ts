@@ -77,7 +77,7 @@ test('a producer enqueues by every door and cannot read what it enqueued, nor ch
   ])
   const keyed = await producer.enqueue(task, 1, { idempotencyKey: 'k' })
   assert.equal((await producer.enqueue(task, 1, { idempotencyKey: 'k' })).outcome, 'existing')
-  assert.equal((await producer.enqueue(task, 2, { idempotencyKey: 'k' })).outcome, 'conflict')
+  assert.equal(await codeOf(() => producer.enqueue(task, 2, { idempotencyKey: 'k' })), 'IDEMPOTENCY_CONFLICT')
   const pool = new pg.Pool({ connectionString: urlAs(db, roles.producer) })
   const inTransaction = await withTransaction(pool, (tx) => producer.enqueue(task, 5, { tx }))
   await pool.end()

@@ -34,6 +34,7 @@ test('a job buried by the sweep is told of with its last error, one that expired
     jobId: crashed,
     kind: 'mail',
     queue: 'mail',
+    partitionKey: null,
     generation: 3,
     attempt: 3,
     reason: 'lease_expired',

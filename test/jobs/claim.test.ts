@@ -27,7 +27,7 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
   const worker = newWorker()
   const [job] = await claimNext(lane, { queues: ['take'], kinds: ['mail'], worker })
   assert.deepEqual(
-    { ...job, availableAt: '', createdAt: '', claimId: '', salt: '' },
+    { ...job, availableAt: '', claimedAt: '', createdAt: '', claimId: '', salt: '' },
     {
       jobId: id,
       claimId: '',
@@ -39,6 +39,7 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       payload: '{"to": "ada"}',
       priority: 5,
       availableAt: '',
+      claimedAt: '',
       createdAt: '',
       partitionKey: 'k',
       bucket: 234,

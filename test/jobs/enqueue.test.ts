@@ -4,7 +4,7 @@ import { bucketOf } from '../../src/core/bucket.ts'
 import { InvalidOptionError, ValueNotStorableError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
-import { type Enqueued, enqueue, type NewJob } from '../../src/jobs/enqueue.ts'
+import { type Conflicting, type Enqueued, enqueue, type NewJob } from '../../src/jobs/enqueue.ts'
 import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
 import { claimNext, completeAll, enqueueMany, enqueueOne, newWorker, session, show } from '../support/queue.ts'
 
@@ -72,8 +72,8 @@ test('work enqueued in a transaction exists exactly when that transaction commit
 })
 
 // Both doors, TypeScript and SQL, must answer alike.
-async function enqueueFromSql(job: NewJob): Promise<Enqueued> {
-  const options = { idempotency_key: job.idempotencyKey, queue: job.queue }
+async function enqueueFromSql(job: NewJob): Promise<Enqueued | Conflicting> {
+  const options = { idempotency_key: job.idempotencyKey, queue: job.queue, on_conflict: 'return' }
   const { rows } = await db.pool.query('select job_id, outcome from leasehold.enqueue($1, $2, $3)', [
     job.kind,
     JSON.stringify(job.input),

@@ -21,7 +21,7 @@ function keeping(t: TestContext, renew: (due: readonly Held[]) => Promise<void>)
     problem: (error) => problems.push(error),
   })
   keeper.start()
-  t.after(() => keeper.stop())
+  t.after(() => void keeper.stop()) // It waits for a renewal that hangs.
   const keep = (name: string): Held => {
     const held = { name, grantedUntil: 0, deadline: 0 }
     keeper.granted(held, performance.now() + LEASE_MS)
