@@ -97,7 +97,8 @@ test('the verdict finds what was billed twice, overwritten, unfinished, and left
   await queue.publish([1, 2])
 
   const crew = { settled: [], deliveredAgain: () => [] } as unknown as Crew
-  const told = { interrupted: [1, 2], late: [] }
+  await database.pool.query('create table incident (entity integer)')
+  const told = { interrupted: [1, 2], late: [], guarded: { yielded: 0, evaluatedAnew: 0 } }
   const found = new Map(
     (await findings({ database, queue, llm, crew }, told)).map((finding) => [finding.what, finding.found]),
   )

@@ -46,7 +46,8 @@ export async function incidents(stage: Stage, sqs: SqsServer): Promise<Incidents
     if (seen.length > 0) return
     const write = open(entity, 'the consumer')
     if (isUnguarded) await write(pool)
-    else await guard.run({ site: 'open incident', lock: `entity:${entity}`, seen, reread: openIncidents(entity), write })
+    else
+      await guard.run({ site: 'open incident', lock: `entity:${entity}`, seen, reread: openIncidents(entity), write })
   }
   const consumer = new SqsConsumer<Body>(sqs.client, {
     queueUrl,
@@ -77,8 +78,7 @@ export async function incidents(stage: Stage, sqs: SqsServer): Promise<Incidents
   return { yielded, evaluatedAnew }
 }
 
-export const OPENED_TWICE =
-  'select count(*) from (select from incident group by entity having count(*) > 1) as twice'
+export const OPENED_TWICE = 'select count(*) from (select from incident group by entity having count(*) > 1) as twice'
 
 function openIncidents(entity: number) {
   return async (db: pg.Pool | pg.ClientBase): Promise<string[]> => {

@@ -1,11 +1,11 @@
 /** What happens, act by act, and what is said about it. The mishaps are the same with and without protection. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { SqsServer } from '../../tools/sqs.ts'
 import { Gate } from '../gate.ts'
 import { LLM_MS, type Llm } from '../llm.ts'
 import { until } from '../program.ts'
 import { and, type Screen } from '../screen.ts'
 import { STUCK_AFTER, type SummaryDatabase } from '../summary.ts'
-import type { SqsServer } from '../../tools/sqs.ts'
 import type { ConsumerProcess, Crew } from './crew.ts'
 import { type Incidents, incidents } from './incidents.ts'
 import type { Settled } from './messages.ts'

@@ -3,12 +3,12 @@ import { backoffMs } from '../core/backoff.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { Batcher } from '../runtime/batcher.ts'
 import { DrainableSet } from '../runtime/drainable-set.ts'
+import type { Broker } from './broker.ts'
 import type { DeadReason, Disposition, ReturnReason } from './disposition.ts'
 import { ASKING, type Events, infoOf } from './events.ts'
 import type { Groups } from './groups.ts'
 import type { HeldMessage } from './held.ts'
 import type { ConsumerSettings } from './settings.ts'
-import type { Broker } from './broker.ts'
 import type { Visibility } from './visibility.ts'
 
 export interface AcknowledgerParts {
@@ -96,7 +96,11 @@ export class Acknowledger {
     } else if (disposition.as === 'already_handled') {
       const { paid } = disposition
       if (paid) this.#parts.events.counts.paid_duplicates++
-      this.#parts.events.log('debug', held, paid ? 'was already handled; its work was done twice' : 'was already handled')
+      this.#parts.events.log(
+        'debug',
+        held,
+        paid ? 'was already handled; its work was done twice' : 'was already handled',
+      )
       this.#parts.events.emit('already_handled', { ...info, paid })
     } else {
       this.#parts.events.log('debug', held, 'was handled')
@@ -125,7 +129,8 @@ export class Acknowledger {
   ): Promise<boolean> {
     this.#parts.visibility.release(held)
     if (held.isGone) {
-      if (error !== undefined) this.#parts.events.log('warn', held, `ended after its visibility expired: ${reason}`, error)
+      if (error !== undefined)
+        this.#parts.events.log('warn', held, `ended after its visibility expired: ${reason}`, error)
       return false
     }
     held.isGone = true // From here on only this request uses its receipt.

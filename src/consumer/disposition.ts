@@ -5,7 +5,7 @@ import { parseInput, type Schema } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import { isPostgresError } from '../db/outage.ts'
 import { DatabaseAway } from './database-away.ts'
-import { HandedMessage, type HeldMessage, type Message } from './held.ts'
+import { type AnyAttributes, HandedMessage, type HeldMessage, type Message } from './held.ts'
 
 /** Why a message can never be handled. A handler may use any other text. */
 export type DeadReason =
@@ -53,7 +53,7 @@ type Answered = Answer | (object & { readonly outcome?: never }) | string | numb
 
 /** Handles a message. If it throws, the broker redelivers the message. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing
-export type Handle<Body = unknown, Attributes = Readonly<Record<string, unknown>>> = (
+export type Handle<Body = unknown, Attributes = AnyAttributes> = (
   message: Message<Body, Attributes>,
 ) => Answered | void | Promise<Answered | void>
 
@@ -80,7 +80,7 @@ export interface Reading {
 }
 
 /** Never rejects. */
-export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never, never>): Promise<Disposition> {
+export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Disposition> {
   let body: unknown
   try {
     const read = await readBody(held.text, reading)
@@ -154,14 +154,18 @@ function judge(held: HeldMessage, answer: Answer | undefined, isGrouped: boolean
       return { end: 'dead_letter', reason: 'key_conflict' }
     case 'dead_letter':
       if (typeof answer.reason !== 'string' || answer.reason === '') {
-        throw new Error("the handler returned dead_letter without a reason; write { outcome: 'dead_letter', reason: '…' }")
+        throw new Error(
+          "the handler returned dead_letter without a reason; write { outcome: 'dead_letter', reason: '…' }",
+        )
       }
       return { end: 'dead_letter', reason: answer.reason, error: answer.error }
     case 'again':
       return { end: 'return', reason: 'asked', ...delay(answer.after) }
     default:
       // An unknown outcome must not delete the message.
-      throw new Error(`the handler returned an unknown outcome: ${JSON.stringify((answer as { outcome: unknown }).outcome)}`)
+      throw new Error(
+        `the handler returned an unknown outcome: ${JSON.stringify((answer as { outcome: unknown }).outcome)}`,
+      )
   }
 }
 

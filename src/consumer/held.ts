@@ -5,7 +5,7 @@ import type { KeptLease } from '../runtime/lease-keeper.ts'
 const ROW_ID_CHARS = 200
 
 /** A message as a handler sees it. */
-export interface Message<Body = unknown, Attributes = Readonly<Record<string, unknown>>> {
+export interface Message<Body = unknown, Attributes = AnyAttributes> {
   /** The same at each delivery. A message that its producer sent twice has two. */
   readonly id: string
   readonly body: Body
@@ -19,6 +19,22 @@ export interface Message<Body = unknown, Attributes = Readonly<Record<string, un
   readonly stopping: AbortSignal
   /** Set it to the row's id: logs and events then carry it. */
   rowId: string | undefined
+}
+
+/** Each broker declares what an attribute is. */
+// biome-ignore lint/suspicious/noExplicitAny: a handler of any broker's messages fits every helper
+export type AnyAttributes = Readonly<Record<string, any>>
+
+/** One delivery of a message, as the broker gave it. */
+export interface Delivery {
+  readonly id: string
+  /** Names this delivery to the broker. */
+  readonly receipt: string
+  readonly text: string
+  readonly attributes: AnyAttributes
+  readonly groupId: string | undefined
+  readonly receiveCount: number
+  readonly trace: string | undefined
 }
 
 /** Created on demand: an AbortSignal costs microseconds, and most handlers use none. */
@@ -49,7 +65,7 @@ export class HeldMessage implements KeptLease {
   readonly id: string
   readonly receipt: string
   readonly text: string
-  readonly attributes: Readonly<Record<string, unknown>>
+  readonly attributes: AnyAttributes
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly trace: string | undefined
@@ -110,7 +126,7 @@ export class HeldMessage implements KeptLease {
 export class HandedMessage<Body> implements Message<Body> {
   readonly id: string
   readonly body: Body
-  readonly attributes: Readonly<Record<string, unknown>>
+  readonly attributes: AnyAttributes
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly #held: HeldMessage

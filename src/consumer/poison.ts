@@ -39,10 +39,7 @@ export function rowIdOf<Body>(message: Message<Body>, id: (message: Message<Body
 }
 
 /** A value of another type is a mistake in `key`, not in the message. */
-export function keyOf<Body>(
-  message: Message<Body>,
-  key: ((message: Message<Body>) => string) | undefined,
-): string {
+export function keyOf<Body>(message: Message<Body>, key: ((message: Message<Body>) => string) | undefined): string {
   if (key === undefined) return message.id
   const value: unknown = key(message)
   if (typeof value !== 'string' && value !== undefined && value !== null) {

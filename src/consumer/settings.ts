@@ -5,7 +5,7 @@ import type { Handle, Reading } from './disposition.ts'
 
 /** The options of a consumer, checked, and what its broker adds to them. */
 export interface ConsumerSettings extends Reading {
-  readonly handle: Handle<never, never>
+  readonly handle: Handle<never>
   /** Messages held at a time. */
   readonly concurrency: number
   readonly visibilityMs: number

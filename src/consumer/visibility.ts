@@ -15,8 +15,8 @@ import { setMaxListeners } from 'node:events'
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { Refusal } from '../runtime/batcher.ts'
 import { LeaseKeeper } from '../runtime/lease-keeper.ts'
-import type { HeldMessage } from './held.ts'
 import type { Broker } from './broker.ts'
+import type { HeldMessage } from './held.ts'
 
 const SIDE_BY_SIDE = 16
 const CONFIRMATIONS = 2
@@ -94,7 +94,8 @@ export class Visibility {
   async #extendAll(due: HeldMessage[]): Promise<void> {
     const problems: unknown[] = []
     const takeTurns = async () => {
-      while (due.length > 0) await this.#extend(due.splice(0, this.#broker.batch)).catch((error) => problems.push(error))
+      while (due.length > 0)
+        await this.#extend(due.splice(0, this.#broker.batch)).catch((error) => problems.push(error))
     }
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, takeTurns))
     if (problems.length > 0) throw problems[0]
@@ -145,7 +146,8 @@ export class Visibility {
       const refusal = refused.get(index)
       if (refusal === undefined) this.#events.extended(held)
       // It is no longer in flight, or its delete was just carried out.
-      else if (refusal.forGood && !held.isEnding) this.#expire(held, `${this.#broker.name} refused to extend it: ${refusal.code}`)
+      else if (refusal.forGood && !held.isEnding)
+        this.#expire(held, `${this.#broker.name} refused to extend it: ${refusal.code}`)
     })
     const again = refusals.find(({ forGood }) => !forGood)
     if (again !== undefined) throw new Error(`${this.#broker.name} did not extend a message: ${again.code}`)
@@ -165,7 +167,11 @@ export class Visibility {
 
   #expire(held: HeldMessage, why: string): void {
     this.release(held)
-    held.expire(new Error(`The visibility of message ${held.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`))
+    held.expire(
+      new Error(
+        `The visibility of message ${held.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`,
+      ),
+    )
     this.#events.expired(held, why)
   }
 

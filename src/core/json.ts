@@ -1,8 +1,11 @@
 /**
- * T if JSON can hold it unchanged; otherwise a type to which T is not assignable, so that a Date or a Map does not compile
- * where an input is declared. `unknown` is checked at run time.
+ * Yes, if JSON holds T, so that it comes back as it went in; No for a Date, a Map, a class with methods, or anything that has one
+ * inside. `unknown` is checked at run time.
  */
-export type Json<T> = unknown extends T
+export type IsJson<T, Yes, No> = [T] extends [Json<T>] ? Yes : No
+
+/** T, if JSON holds it; otherwise a type to which T is not assignable. */
+type Json<T> = unknown extends T
   ? T
   : T extends string | number | boolean | null
     ? T
@@ -10,4 +13,6 @@ export type Json<T> = unknown extends T
       ? never
       : T extends readonly unknown[]
         ? { [Index in keyof T]: Json<T[Index]> }
-        : { [Key in keyof T]: Key extends symbol ? never : Json<Exclude<T[Key], undefined>> | Extract<T[Key], undefined> }
+        : {
+            [Key in keyof T]: Key extends symbol ? never : Json<Exclude<T[Key], undefined>> | Extract<T[Key], undefined>
+          }

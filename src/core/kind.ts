@@ -2,7 +2,7 @@ import { type BackoffOption, checkBackoff } from './backoff.ts'
 import { checkInteger, checkText } from './check.ts'
 import { type Duration, durationMs } from './duration.ts'
 import { InvalidOptionError } from './errors.ts'
-import type { Json } from './json.ts'
+import type { IsJson } from './json.ts'
 import { checkOptions } from './options.ts'
 import type { Schema, SchemaInput, SchemaOutput } from './schema.ts'
 
@@ -44,23 +44,21 @@ export interface Kind<Input = unknown, Parsed = Input, Result = unknown> {
   readonly keepKeyMs: number
   readonly schema: Schema<Input, Parsed> | undefined
   /** Declares the return type of handlers, for `handle`, `waitFor` and `get`. Only the types change. */
-  returns<Declared extends Json<Declared>>(): Kind<Input, Parsed, Declared>
+  returns<Declared>(...notJson: IsJson<Declared, [], ['a result must be JSON']>): Kind<Input, Parsed, Declared>
   /** Exists only in the types. */
   readonly __result?: Result
 }
 
 /** Only a schema's input is stored, so only it must be JSON. */
-type JsonInput<S extends Schema> = [SchemaInput<S>] extends [Json<SchemaInput<S>>]
-  ? unknown
-  : { readonly 'its input must be JSON': never }
+type JsonInput<S extends Schema> = IsJson<SchemaInput<S>, unknown, { readonly 'an input must be JSON': never }>
 
 /** Declares a kind of job, once, in a module that producers and workers share. Touches no database. */
 export function kind<S extends Schema>(
   name: string,
   options: KindOptions & { readonly input: S & JsonInput<S> },
 ): Kind<SchemaInput<S>, SchemaOutput<S>>
-export function kind<Input extends Json<Input> = unknown>(
-  name: string,
+export function kind<Input = unknown>(
+  name: IsJson<Input, string, 'an input must be JSON: declare a Date as a string, a Map as an object'>,
   options?: KindOptions & { readonly input?: undefined },
 ): Kind<Input, Input>
 export function kind(name: string, options: KindOptions = {}): Kind {

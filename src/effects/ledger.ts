@@ -8,15 +8,7 @@ import type { Lane, Row } from '../db/lane.ts'
 import { checkId } from '../db/parameters.ts'
 import type { JobId, Lease } from '../jobs/job.ts'
 import { type ByOption, checkBy } from '../jobs/operator.ts'
-import {
-  BEGIN,
-  DONE,
-  LIST_EFFECTS,
-  NOT_DONE,
-  PRUNE_EFFECTS,
-  SETTLE_EFFECT,
-  TAKE_OVER,
-} from './effect.sql.ts'
+import { BEGIN, DONE, LIST_EFFECTS, NOT_DONE, PRUNE_EFFECTS, SETTLE_EFFECT, TAKE_OVER } from './effect.sql.ts'
 
 const NAME_BYTES = 200
 /** Handlers continue with this result, so it may be far larger than the result of a job, which is for people. */

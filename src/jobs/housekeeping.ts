@@ -1,7 +1,7 @@
 /** Duties that keep the tables in order. Each is one bounded statement, safe to run by several workers at once. */
 import { checkInteger, checkMilliseconds } from '../core/check.ts'
-import { SchemaError } from '../core/errors.ts'
 import type { ErrorDescription } from '../core/error-description.ts'
+import { SchemaError } from '../core/errors.ts'
 import type { Lane } from '../db/lane.ts'
 import { checkLease, idArray } from '../db/parameters.ts'
 import { isAboutTheData } from '../db/refusal.ts'
@@ -95,9 +95,7 @@ export async function buried(lane: Lane, jobIds: readonly JobId[]): Promise<Buri
   if (jobIds.length === 0) return []
   const rows = await lane.run<
     'id' | 'kind' | 'queue' | 'partition_key' | 'lease_generation' | 'attempts' | 'reason' | 'error'
-  >(BURIED, [
-    idArray('jobId', jobIds),
-  ])
+  >(BURIED, [idArray('jobId', jobIds)])
   return rows.map((row) => ({
     jobId: row.id as JobId,
     kind: row.kind!,

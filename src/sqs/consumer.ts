@@ -1,6 +1,7 @@
 /** A consumer of one SQS queue. What it does with messages is in consumer/; how they come and go is here. */
-import { InvalidOptionError } from '../core/errors.ts'
+
 import { Consumer } from '../consumer/consumer.ts'
+import { InvalidOptionError } from '../core/errors.ts'
 import { type SqsConsumerOptions, settings } from './options.ts'
 import { SqsQueue } from './queue.ts'
 import { Receiver } from './receiver.ts'

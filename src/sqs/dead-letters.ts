@@ -1,6 +1,7 @@
 /** Sends messages that can never be handled to the dead-letter queue: with all attributes, and their reason if it fits. */
-import { maybeAboutOneEntry } from './answer.ts'
+
 import type { HeldMessage } from '../consumer/held.ts'
+import { maybeAboutOneEntry } from './answer.ts'
 import type { DeadLetter, SqsQueue } from './queue.ts'
 
 export const REASON = 'leasehold.reason'

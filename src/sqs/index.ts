@@ -1,6 +1,5 @@
 /** SQS in front of Postgres: `leasehold/sqs`. Needs `@aws-sdk/client-sqs`, which nothing else here imports. */
-export { NotSentError, type Unsent } from '../core/errors.ts'
-export { SqsConsumer } from './consumer.ts'
+
 export type { Answer, DeadReason, Handle, ReturnReason } from '../consumer/disposition.ts'
 export type { ConsumerEvents as SqsConsumerEvents, Counts, MessageInfo } from '../consumer/events.ts'
 export {
@@ -15,6 +14,8 @@ export {
   type OneUpdate,
   type TwoPhases,
 } from '../consumer/handlers.ts'
+export { NotSentError, type Unsent } from '../core/errors.ts'
+export { SqsConsumer } from './consumer.ts'
 export type { SqsMessage } from './message.ts'
 export type { SqsConsumerOptions } from './options.ts'
 export { type PublisherCounts, SqsPublisher, type SqsPublisherOptions } from './publisher.ts'

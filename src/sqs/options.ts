@@ -1,4 +1,6 @@
 import type { Pool } from 'pg'
+import type { Handle } from '../consumer/disposition.ts'
+import { ofQueue } from '../consumer/events.ts'
 import { type BackoffOption, checkBackoff } from '../core/backoff.ts'
 import { checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
@@ -9,10 +11,8 @@ import type { Schema } from '../core/schema.ts'
 import { surviveIdleLoss } from '../db/pool-errors.ts'
 import { isPool } from '../db/transaction.ts'
 import { type Chore, checkChores } from '../runtime/chore.ts'
-import type { Handle } from '../consumer/disposition.ts'
-import { ofQueue } from '../consumer/events.ts'
-import { checkQueueUrl } from './queue-url.ts'
 import type { SqsAttributes } from './message.ts'
+import { checkQueueUrl } from './queue-url.ts'
 import { isFifo, MOST_S, queueName } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
@@ -95,7 +95,7 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
   return {
     queueUrl,
     isGrouped: isFifo(queueUrl),
-    handle: options.handle as Handle<never, never>,
+    handle: options.handle as Handle<never>,
     body: checkBody(options.body),
     concurrency: checkInteger(`${OF}.concurrency`, options.concurrency ?? 10, 1, 100_000),
     visibilityS,

@@ -3,12 +3,12 @@
  * reply there are more, and another poll is opened beside it, as long as there is room for ten.
  */
 import { setMaxListeners } from 'node:events'
-import { backoffMs } from '../core/backoff.ts'
-import { InvalidOptionError } from '../core/errors.ts'
-import { describeError } from '../core/error-description.ts'
-import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Intake, IntakeParts } from '../consumer/broker.ts'
 import { HeldMessage } from '../consumer/held.ts'
+import { backoffMs } from '../core/backoff.ts'
+import { describeError } from '../core/error-description.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { monotonicMs, sleep } from '../core/timer.ts'
 import { BatchDelay } from '../runtime/batch-delay.ts'
 import { isTransient } from './answer.ts'
 import type { SqsQueue } from './queue.ts'

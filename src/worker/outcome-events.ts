@@ -19,7 +19,16 @@ export interface Tally {
 }
 
 export function newTally(): Tally {
-  return { completed: 0, retrying: 0, deadLetters: 0, snoozed: 0, cancelled: 0, released: 0, refused: 0, concurrentModifications: 0 }
+  return {
+    completed: 0,
+    retrying: 0,
+    deadLetters: 0,
+    snoozed: 0,
+    cancelled: 0,
+    released: 0,
+    refused: 0,
+    concurrentModifications: 0,
+  }
 }
 
 /** Counts an outcome, emits its event, and logs it if a person should look. */

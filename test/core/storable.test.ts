@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
-import { ValueNotStorableError } from '../../src/core/errors.ts'
 import { describeError } from '../../src/core/error-description.ts'
-import { encodeInput, encodeSafely } from '../../src/core/storable.ts'
+import { ValueNotStorableError } from '../../src/core/errors.ts'
 import { safeText } from '../../src/core/safe-text.ts'
+import { encodeInput, encodeSafely } from '../../src/core/storable.ts'
 
 /** What Postgres asks of jsonb, tested without any of the code under test. */
 function assertStorable(text: string): void {

@@ -1,7 +1,7 @@
 // The same idempotency key with another input: nothing of the call is enqueued, and the caller learns of it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { IdempotencyConflictError, kind, withTransaction } from '../../src/index.ts'
+import { type IdempotencyConflictError, kind, withTransaction } from '../../src/index.ts'
 import { codeOf, count, scene } from '../support/worker.ts'
 
 const mail = kind<{ to: string }>('mail')

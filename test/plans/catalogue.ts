@@ -1,8 +1,9 @@
 // Every statement that runs often, with arguments of the size it meets in production.
+
+import * as savepointSql from '../../src/db/savepoint.sql.ts'
 import * as effectSql from '../../src/effects/effect.sql.ts'
 import * as leaseSql from '../../src/effects/lease.sql.ts'
 import * as messageSql from '../../src/effects/message.sql.ts'
-import * as savepointSql from '../../src/db/savepoint.sql.ts'
 import * as claimSql from '../../src/jobs/claim.sql.ts'
 import * as configurationSql from '../../src/jobs/configuration.sql.ts'
 import * as enqueueSql from '../../src/jobs/enqueue.sql.ts'

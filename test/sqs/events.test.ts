@@ -1,9 +1,9 @@
 // What a consumer tells of each message, and what it writes into the log. Neither holds a body.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LogEntry } from '../../src/index.ts'
 import { Events, ofQueue } from '../../src/consumer/events.ts'
 import type { HeldMessage } from '../../src/consumer/held.ts'
+import type { LogEntry } from '../../src/index.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
@@ -129,7 +129,7 @@ test('trouble is told with its queue and its reason', async (t) => {
 test('every entry of the log names the queue, and the lines that are about no message begin with it', async () => {
   const log: LogEntry[] = []
   const events = new Events(
-    ofQueue('orders', (entry) => log.push(entry)),
+    ofQueue('SQS queue orders', 'orders', (entry) => log.push(entry)),
     true,
   )
   events.problem('asking the database', new Error('Connection terminated unexpectedly'))

@@ -1,17 +1,17 @@
 // How messages are extended: whom, for how long, and until when SQS is waited for.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { HeldMessage } from '../../src/consumer/held.ts'
+import { Visibility } from '../../src/consumer/visibility.ts'
 import type { LogEntry } from '../../src/index.ts'
 import type { Refusal } from '../../src/runtime/batcher.ts'
-import type { HeldMessage } from '../../src/consumer/held.ts'
 import type { SqsClient } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
-import { secondsFor, Visibility } from '../../src/consumer/visibility.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
 import { gate, next, silence, told } from './scene.ts'
-import { STANDARD, heldMessage, message, refusing, scripted, settled } from './scripted.ts'
+import { heldMessage, message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
 const TWELVE_HOURS_S = 43_200
 const MANY_MINUTES_MS = 1_800_000
@@ -85,6 +85,7 @@ test('what is handed back while others are extended is not extended any more', a
 })
 
 test('SQS hides a message for twelve hours in all: what is left of them is asked for', () => {
+  const queue = new SqsQueue({} as SqsClient, 'http://localhost/q')
   const now = performance.now()
   const received = (agoS: number) => held('m', agoS * 1_000, 1_000)
   for (const [agoS, wantedS, seconds] of [
@@ -96,7 +97,7 @@ test('SQS hides a message for twelve hours in all: what is left of them is asked
     [TWELVE_HOURS_S, 30, 0],
     [2 * TWELVE_HOURS_S, 30, 0],
   ] as const) {
-    const asked = secondsFor(received(agoS), now, wantedS * 1_000)
+    const asked = queue.secondsFor(received(agoS), now, wantedS * 1_000)
     // A moment has passed since, and whole seconds are asked for.
     assert.ok(asked === seconds || asked === seconds - 1, `${wantedS} s after ${agoS} s: ${asked}`)
   }

@@ -1,8 +1,9 @@
 // A queue by script: no SQS is behind it, so it can do what no emulator does, and in the order that a test wants.
-import { HeldMessage } from '../../src/consumer/held.ts'
+
 import type { TestContext } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { Message } from '@aws-sdk/client-sqs'
+import { HeldMessage } from '../../src/consumer/held.ts'
 import { BatchDelay } from '../../src/runtime/batch-delay.ts'
 import { type SqsClient, SqsConsumer, type SqsConsumerOptions } from '../../src/sqs/index.ts'
 import { silence, through } from './scene.ts'

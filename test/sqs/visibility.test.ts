@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HeldMessage } from '../../src/consumer/held.ts'
+import { Visibility } from '../../src/consumer/visibility.ts'
 import type { SqsClient, SqsConsumer } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
-import { Visibility } from '../../src/consumer/visibility.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
@@ -127,8 +127,7 @@ test('what comes at the end of a long poll is extended before anything is done w
     problem: (error) => assert.fail(String(error)),
   })
   t.after(() => visibility.stop())
-  const receivedAgo = (ms: number) =>
-    ['a', 'b'].map((id) => heldMessage(id, performance.now() - ms, 30_000))
+  const receivedAgo = (ms: number) => ['a', 'b'].map((id) => heldMessage(id, performance.now() - ms, 30_000))
   const gone = (messages: readonly HeldMessage[]) => messages.filter(({ isGone }) => isGone).map(({ id }) => id)
   const late = receivedAgo(20_000) // Less than a third is certain.
   await visibility.hold(late)

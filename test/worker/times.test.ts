@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
-import { next, scene } from '../support/worker.ts'
 import { until } from '../support/until.ts'
+import { next, scene } from '../support/worker.ts'
 
 const task = kind<number>('task', { maxAttempts: 2 })
 
@@ -50,10 +50,7 @@ test('a worker logs in one line that it is up, and its connections carry its lab
   const { db, log, worker } = await scene(t)
   worker([handle(task, () => {}), handle(kind('other'), () => {})], { label: 'mailer-1' })
   await until('it is up', () => log.some(({ message }) => message.includes('is up')))
-  assert.equal(
-    log[0]!.message,
-    'worker mailer-1 is up: handles "task", "other", 10 at a time; listens for new work',
-  )
+  assert.equal(log[0]!.message, 'worker mailer-1 is up: handles "task", "other", 10 at a time; listens for new work')
   const names = `select from pg_stat_activity where application_name = 'leasehold mailer-1' and datname = current_database()`
   assert.ok((await db.pool.query(names)).rowCount! >= 2)
 })

@@ -25,7 +25,10 @@ test('a job enqueued through a function exists exactly when its transaction comm
   assert.equal(await count(db, 'from leasehold.jobs'), 0)
   const stored = await withTransaction(db.pool, enqueue)
   const [, second] = await Promise.all(stored.map(({ jobId }) => lh.get(jobId)))
-  assert.deepEqual([second!.input, second!.metadata, second!.partitionKey], [jobs[1]!.input, jobs[1]!.metadata, AWKWARD])
+  assert.deepEqual(
+    [second!.input, second!.metadata, second!.partitionKey],
+    [jobs[1]!.input, jobs[1]!.metadata, AWKWARD],
+  )
 })
 
 test('keys, once and complete work through a function', async (t) => {
