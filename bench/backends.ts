@@ -1,7 +1,7 @@
 /**
  * Processor time of one party's backends, where worker and producer are busy at the same time. Each party connects as a role
- * of its own; pg_stat_activity tells which backends are whose, and /proc what each of them has spent. The server's background
- * processes belong to neither.
+ * of its own; pg_stat_activity tells which backends are whose, and /proc what each of them has spent. The server's
+ * background processes belong to neither.
  */
 import type { Client } from 'pg'
 import { processMicros } from './processors.ts'

@@ -4,7 +4,9 @@ import { statusTable } from '../src/tables/index.ts'
 import { callProvider } from '../tools/provider.ts'
 import { until } from './program.ts'
 
-/** The default is 15m, which nobody wants to watch. A process that lives is not silent for so long on a busy machine either. */
+/**
+ * The default is 15m, which nobody wants to watch. A process that lives is not silent for so long on a busy machine either.
+ */
 export const STUCK_AFTER = '6s'
 /** The default is 30s. Every process does it, and any of them may: two at once do not get the same row. */
 export const RECOVERY_EVERY_MS = 500

@@ -182,8 +182,8 @@ create table leasehold.job_attempt (
 create table leasehold.job_attempt_default partition of leasehold.job_attempt default;
 
 -- Unique per queue. No outcome touches it: a completion held open in a caller's transaction cannot make an enqueue wait.
--- due_at is when prune looks at the key next, at the earliest moment at which it may be free: the job takes its time, and the
--- key is kept for a while after that. So prune walks no key that must stay (decisions/0008).
+-- due_at is when prune looks at the key next, at the earliest moment at which it may be free: the job takes its time, and
+-- the key is kept for a while after that. So prune walks no key that must stay (decisions/0008).
 create table leasehold.idempotency_key (
   queue      text not null,
   key        text not null,

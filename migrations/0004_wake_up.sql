@@ -22,8 +22,9 @@ begin
 end
 $$;
 
--- Delivered when the caller's transaction commits, once per queue however many jobs it enqueued. Of a queue that was configured
--- not to wake, never: its producers' commits take no lock of the server's, and their transactions can be prepared.
+-- Delivered when the caller's transaction commits, once per queue however many jobs it enqueued. Of a queue that was
+-- configured not to wake, never: its producers' commits take no lock of the server's, and their transactions can be
+-- prepared.
 create function leasehold.wake(queues text[]) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp

@@ -8,7 +8,10 @@ export interface SqsServer {
   /** What the SDK needs to know. */
   readonly config: SQSClientConfig
   readonly client: SQSClient
-  /** Returns the new queue's URL. A FIFO queue's name ends in `.fifo`. With `dead`, messages go there after so many deliveries. */
+  /**
+   * Returns the new queue's URL. A FIFO queue's name ends in `.fifo`. With `dead`, messages go there after so many
+   * deliveries.
+   */
   createQueue(
     name: string,
     attributes?: Readonly<Record<string, string>>,

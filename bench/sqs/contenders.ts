@@ -1,6 +1,6 @@
 /**
- * Consumers of one queue that all do the same: change a row by one guarded UPDATE, then delete the message. Each holds as many
- * messages at a time, extends them as often, and has the same pool. Each has the SDK that its own package finds.
+ * Consumers of one queue that all do the same: change a row by one guarded UPDATE, then delete the message. Each holds as
+ * many messages at a time, extends them as often, and has the same pool. Each has the SDK that its own package finds.
  */
 import { createRequire } from 'node:module'
 import type { Message, SQSClientConfig } from '@aws-sdk/client-sqs'

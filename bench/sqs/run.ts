@@ -1,6 +1,6 @@
 /**
- * Our SQS consumer beside sqs-consumer: the same rows, the same emulator, the same SDK and the same Node, taking turns. A message
- * is done when it is known to be deleted. Processor time is that of the consumer's own process.
+ * Our SQS consumer beside sqs-consumer: the same rows, the same emulator, the same SDK and the same Node, taking turns. A
+ * message is done when it is known to be deleted. Processor time is that of the consumer's own process.
  */
 import { execFile, fork } from 'node:child_process'
 import { once } from 'node:events'

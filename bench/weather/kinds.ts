@@ -1,4 +1,6 @@
-/** A worker with a thousand kinds, each in a queue of its own, and nothing to do: what each of its looks costs the server. */
+/**
+ * A worker with a thousand kinds, each in a queue of its own, and nothing to do: what each of its looks costs the server.
+ */
 import { setTimeout } from 'node:timers/promises'
 import { handle, kind, Leasehold } from '../../src/index.ts'
 import type { BenchServer } from '../server.ts'

@@ -1,6 +1,6 @@
 /**
- * What the processes of a run have seen, in files that no fault touches. Each process appends to a file of its own, one write for
- * each line, so what a process did before it was killed is there.
+ * What the processes of a run have seen, in files that no fault touches. Each process appends to a file of its own, one
+ * write for each line, so what a process did before it was killed is there.
  */
 import fs from 'node:fs'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * One kind of work, from its plan to what must hold of it. To add one: a file in workloads/ that exports a Workload, and a line
- * in workloads/all.ts. Files of workloads import only types from the library, so that the checker can read them: what producers
- * and handlers need of the library comes with their arguments.
+ * One kind of work, from its plan to what must hold of it. To add one: a file in workloads/ that exports a Workload, and a
+ * line in workloads/all.ts. Files of workloads import only types from the library, so that the checker can read them: what
+ * producers and handlers need of the library comes with their arguments.
  */
 
 import type pg from 'pg'

@@ -1,6 +1,6 @@
 /**
- * What a run takes place in: a server with a standby, behind a proxy that breaks things, with PgBouncer in front for some. The
- * processes use a role of their own, so that the harness still gets in when they have used up all connections.
+ * What a run takes place in: a server with a standby, behind a proxy that breaks things, with PgBouncer in front for some.
+ * The processes use a role of their own, so that the harness still gets in when they have used up all connections.
  */
 import fs from 'node:fs'
 import { tmpdir } from 'node:os'

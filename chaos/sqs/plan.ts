@@ -1,6 +1,7 @@
 /**
- * What a run will do, made of its seed alone: which messages are sent when, which of them can never be handled, who is killed,
- * and what breaks. How it all interleaves is up to the machine, so a seed repeats the plan, and usually what it brings to light.
+ * What a run will do, made of its seed alone: which messages are sent when, which of them can never be handled, who is
+ * killed, and what breaks. How it all interleaves is up to the machine, so a seed repeats the plan, and usually what it
+ * brings to light.
  */
 import { randomFrom, type SeededRandom } from '../../tools/seeded-random.ts'
 import { dealt } from '../common/deck.ts'

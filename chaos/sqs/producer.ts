@@ -1,4 +1,7 @@
-/** Sends what is planned, when it is planned, through the faults. Each message is sent until SQS has taken it, but the lost ones. */
+/**
+ * Sends what is planned, when it is planned, through the faults. Each message is sent until SQS has taken it, but the lost
+ * ones.
+ */
 import { SendMessageCommand } from '@aws-sdk/client-sqs'
 import { SqsPublisher } from '../../src/sqs/index.ts'
 import { unless } from '../common/unless.ts'

@@ -1,5 +1,5 @@
-// One process of the crew: a consumer for each way of handling, and a worker for the jobs and for recovery. It takes its orders
-// from its first argument, prints a line of JSON for each event, and ends on SIGTERM, or with whoever started it.
+// One process of the crew: a consumer for each way of handling, and a worker for the jobs and for recovery. It takes its
+// orders from its first argument, prints a line of JSON for each event, and ends on SIGTERM, or with whoever started it.
 import { DeleteMessageCommand, ReceiveMessageCommand, SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
 import pg from 'pg'
 import { handle, Leasehold } from '../../src/index.ts'

@@ -1,4 +1,6 @@
-/** What a run takes place in: a database and an SQS, each behind a proxy that breaks things, and a witness outside of both. */
+/**
+ * What a run takes place in: a database and an SQS, each behind a proxy that breaks things, and a witness outside of both.
+ */
 import { setMaxListeners } from 'node:events'
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs'
 import pg from 'pg'

@@ -1,4 +1,6 @@
-/** What is true at the end, when no consumer is left that could change it: by the table, by SQS and by the LLM's own record. */
+/**
+ * What is true at the end, when no consumer is left that could change it: by the table, by SQS and by the LLM's own record.
+ */
 import type { Finding } from '../findings.ts'
 import type { DeadLetter } from './queue.ts'
 import { ALL_ROWS, CONCURRENCY, POISON, ROWS } from './scale.ts'

@@ -1,11 +1,11 @@
-// What can go wrong in a chaos run of jobs, and the rule of its checker that must say so.
+// Faults in the history of a chaos run of jobs, each with the rule of the checker that must report it.
 import type { Draft } from './jobs-history.ts'
 
 const of = (w: string) => (line: { readonly w?: string }) => line.w === w
 const ofJob = (job: string, outcome?: string) => (line: { readonly job?: string; readonly outcome?: unknown }) =>
   line.job === job && (outcome === undefined || line.outcome === outcome)
 
-/** What goes wrong, and the rule that must say so. */
+/** The fault, and the rule that must report it. */
 export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => void, expected: RegExp]>> = {
   'a job is gone': [
     (d) => Object.assign(d, { jobs: d.jobs.filter(({ w }) => w !== 'plain-1') }),

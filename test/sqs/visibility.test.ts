@@ -1,4 +1,4 @@
-// While a handler runs nobody else sees its message.
+// While a handler runs its message stays invisible to other consumers.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HeldMessage } from '../../src/sqs/held.ts'
@@ -7,7 +7,8 @@ import { SqsQueue } from '../../src/sqs/queue.ts'
 import { Visibility } from '../../src/sqs/visibility.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
-import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { isEmpty, next, sqsScene, through, nextEvents } from './scene.ts'
+import { gate } from '../support/gate.ts'
 
 /** Of 30 s, and a little more: then it is time to extend. */
 const A_THIRD_MS = 10_100
@@ -43,7 +44,7 @@ test('a handler that takes several timeouts is not disturbed, and its message is
   await isEmpty(scene, url)
 })
 
-test('an extension that is refused for one message is asked for again, and the others have theirs', async (t) => {
+test('an extension refused for one message is repeated, and the others have theirs', async (t) => {
   const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { queue, sendMany, consumer, sqs } = scene
@@ -67,19 +68,19 @@ test('an extension that is refused for one message is asked for again, and the o
   await sendMany(url, [1, 2, 3, 4])
   await all.opened
   for (let thirds = 0; thirds < 5; thirds++) {
-    const extended = told(busy, 'extended', 4)
+    const extended = nextEvents(busy, 'extended', 4)
     clock.pass(A_THIRD_MS)
     await extended
   }
   assert.equal((await problem).doing, 'extending visibility')
-  const handled = told(busy, 'handled', 4)
+  const handled = nextEvents(busy, 'handled', 4)
   enough.open()
   await handled
   assert.deepEqual([busy.counts().expired, busy.counts().redelivered], [0, 0])
   await isEmpty(scene, url)
 })
 
-test('a message that SQS no longer counts as ours is given up at once', async (t) => {
+test('a message that is no longer in flight for SQS expires at once', async (t) => {
   const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { queue, send, consumer, sqs } = scene
@@ -113,7 +114,7 @@ function sum(consumers: readonly SqsConsumer[], what: 'received'): number {
   return consumers.reduce((total, consumer) => total + consumer.counts()[what], 0)
 }
 
-test('what comes at the end of a long poll is extended before anything is done with it, and dropped when that is refused', async (t) => {
+test('messages at the end of a long poll are extended before they are handled, and dropped if refused', async (t) => {
   const asked: number[] = []
   const expired: string[] = []
   const client = through({} as SqsClient, async (_, __, { input }) => {

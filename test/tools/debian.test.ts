@@ -16,7 +16,7 @@ function setVariable(t: TestContext, name: string, value: string): void {
   process.env[name] = value
 }
 
-test('a process started with another time sees it, and its timers still run as ever', async () => {
+test('a process started with another time sees it, and its timers run at normal speed', async () => {
   const script = `
     import { scheduler } from 'node:timers/promises'
     const before = performance.now()
@@ -40,18 +40,18 @@ const system = {
   packages: ['no-such-package'],
 }
 
-test('what the system has, or what a variable names, is not fetched', async (t) => {
+test('a file that the system has, or a variable names, is not fetched', async (t) => {
   assert.deepEqual(await findOrFetch(system), { path: '/bin/sh', root: undefined })
   setVariable(t, 'LEASEHOLD_TEST_SHELL', process.execPath)
   assert.deepEqual(await findOrFetch(system), { path: process.execPath, root: undefined })
 })
 
-test('a variable that names nothing is an error, not ignored', async (t) => {
+test('a variable that names a missing file is an error', async (t) => {
   setVariable(t, 'LEASEHOLD_TEST_SHELL', '/nowhere/sh')
   await assert.rejects(findOrFetch(system), /LEASEHOLD_TEST_SHELL names \/nowhere\/sh, which does not exist/)
 })
 
-test('without apt, the error says what to install and which variable names it', async (t) => {
+test('without apt, the error names the package to install and the variable to set', async (t) => {
   setVariable(t, 'PATH', '/nowhere')
   await assert.rejects(debianFiles(['pgbouncer']), /apt-get and dpkg-deb not found/)
   const advice =

@@ -55,7 +55,7 @@ test('six clients take turns on three server connections, transaction by transac
   assert.deepEqual(rows.map(({ pid }) => pid).sort(), begun)
 })
 
-test('unnamed statements with parameters work whichever server connection they land on', async (t) => {
+test('unnamed statements with parameters work on any server connection', async (t) => {
   const { url } = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url })
   t.after(bouncer.stop)
@@ -75,7 +75,7 @@ test('unnamed statements with parameters work whichever server connection they l
   assert.ok(backends.size <= 3, `${backends.size} server connections`)
 })
 
-test('who listens through it hears nothing; another client hears it instead', async (t) => {
+test('a client that listens through a transaction pool receives nothing; another client does', async (t) => {
   const { url, pool } = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url, poolSize: 1 })
   t.after(bouncer.stop)
@@ -86,7 +86,7 @@ test('who listens through it hears nothing; another client hears it instead', as
 
   const stranger = await connected(t, bouncer.url)
   stranger.on('notification', () => heard.stranger++)
-  await stranger.query('begin') // Now the one server connection is the stranger's, and the news waits for the end.
+  await stranger.query('begin') // Now the stranger has the only server connection, and the notification waits.
   await stranger.query('select 1')
   await pool.query('notify news')
   await stranger.query('commit')
@@ -94,7 +94,7 @@ test('who listens through it hears nothing; another client hears it instead', as
   assert.deepEqual(heard, { listener: 0, stranger: 1 })
 })
 
-test('in session mode, who listens hears', async (t) => {
+test('in session mode a listening client receives notifications', async (t) => {
   const { url, pool } = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url, mode: 'session' })
   t.after(bouncer.stop)
@@ -105,7 +105,7 @@ test('in session mode, who listens hears', async (t) => {
   await heard
 })
 
-test('nothing remains after its parent was killed', async (t) => {
+test('nothing remains after the parent of PgBouncer was killed', async (t) => {
   const { url } = await freshDatabase(t)
   const temporary = await mkdtemp(join(tmpdir(), 'leasehold test '))
   t.after(() => rm(temporary, { recursive: true, force: true }))
@@ -141,7 +141,7 @@ test('stop removes everything, and may be called again', async (t) => {
   assert.throws(() => process.kill(bouncer.pid, 0), { code: 'ESRCH' })
 })
 
-test('one that cannot start says why', async (t) => {
+test('a PgBouncer that cannot start reports why', async (t) => {
   const { url } = await freshDatabase(t)
   await assert.rejects(startPgBouncer({ url, poolSize: Number.NaN }), /invalid value "NaN" for parameter/)
   const nowhere = Object.assign(new URL(url), { pathname: '/nowhere' }).href

@@ -1,11 +1,12 @@
-// The whole life of jobs through PgBouncer in transaction mode, three server connections for everybody.
+// The whole life of jobs through PgBouncer in transaction mode, with three server connections.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { handle, kind, withTransaction } from '../../src/index.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { until } from '../support/until.ts'
-import { collect, count, isClaim, next, nothingHeld, scene, shown, statements, untilStatus } from '../support/worker.ts'
+import { collect, count, isClaim, next, nothingHeld, scene, statements, untilStatus } from '../support/worker.ts'
+import { jobRow } from '../support/queue.ts'
 
 async function behindPooler(t: TestContext) {
   const setting = await scene(t)
@@ -19,7 +20,7 @@ const sum = kind<number[]>('sum')
 const flaky = kind<number>('flaky', { backoff: { first: 0 }, maxAttempts: 3 })
 const shout = kind<string>('shout', { queue: 'sum' })
 
-test('through a transaction pooler jobs are enqueued, run, retried and buried; the worker says that it polls', async (t) => {
+test('through a transaction pooler jobs are enqueued, run, retried and buried; the worker logs that it polls', async (t) => {
   const { pooled, db, worker, bouncer, undo, log } = await behindPooler(t)
   const pool = new pg.Pool({ connectionString: bouncer.url })
   undo.after(() => pool.end())
@@ -68,7 +69,7 @@ test('through a transaction pooler jobs are enqueued, run, retried and buried; t
 const untilAborted = (signal: AbortSignal) =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 
-test('through a transaction pooler a cancelled handler is aborted, found by looking', async (t) => {
+test('through a transaction pooler a cancelled handler is aborted after polling', async (t) => {
   const { pooled, worker, db } = await behindPooler(t)
   const busy = worker([handle(sum, ({ signal }) => untilAborted(signal))], { poll: 50 }, pooled)
   // The first may be found by the look that follows a claim, the second has to wait for the next.
@@ -79,7 +80,7 @@ test('through a transaction pooler a cancelled handler is aborted, found by look
     assert.equal(await pooled.cancel(jobId), 'requested')
     assert.equal((await aborted).reason, 'cancelled')
     await cancelled
-    assert.equal((await shown(db, jobId)).status, 'cancelled')
+    assert.equal((await jobRow(db, jobId)).status, 'cancelled')
   }
 })
 
@@ -96,14 +97,14 @@ test('through a transaction pooler a pause holds from the next claim on, and a r
   const paused = await pooled.enqueue(sum, [1])
   await untilStatus(db, (await pooled.enqueue(shout, 'a')).jobId, 'completed')
   await claimsAgain()
-  const { label, lease_generation } = await shown(db, paused.jobId)
+  const { label, lease_generation } = await jobRow(db, paused.jobId)
   assert.deepEqual([label, lease_generation], ['paused', '0'])
   assert.equal(await pooled.resume({ kind: sum }), 'resumed')
   await untilStatus(db, paused.jobId, 'completed')
   await busy.stop()
 })
 
-test('through a transaction pooler a stopped worker hands back what it holds, and hears nothing to the end', async (t) => {
+test('through a transaction pooler a stopped worker releases its jobs without any notification', async (t) => {
   const { pooled, worker, db } = await behindPooler(t)
   const names = statements(t)
   const busy = worker([handle(sum, ({ signal }) => untilAborted(signal))], { concurrency: 2 }, pooled)
@@ -121,7 +122,7 @@ test('through a transaction pooler a stopped worker hands back what it holds, an
   assert.equal((await pooled.drain([handle(sum, () => {})])).completed, 3)
 })
 
-test('through a transaction pooler the house is kept: duties are taken, and jobs of the dead recovered', async (t) => {
+test('through a transaction pooler duties are taken, and jobs of dead workers reclaimed', async (t) => {
   const { pooled, lh, worker, db } = await behindPooler(t)
   const { jobId } = await lh.enqueue(sum, [1])
   assert.equal((await lh.claim(sum)).length, 1)
@@ -135,10 +136,10 @@ test('through a transaction pooler the house is kept: duties are taken, and jobs
   )
 })
 
-test('with an address past the pooler to listen on, it is told at once', async (t) => {
+test('with a listen address that bypasses the pooler, a worker is notified at once', async (t) => {
   const { pooled, worker, bouncer, db, leasehold } = await behindPooler(t)
-  const told = leasehold({ connectionString: bouncer.url, prepare: false, listen: db.url })
-  const busy = worker([handle(sum, () => {})], { poll: '1m' }, told)
+  const reported = leasehold({ connectionString: bouncer.url, prepare: false, listen: db.url })
+  const busy = worker([handle(sum, () => {})], { poll: '1m' }, reported)
   assert.deepEqual(await next(busy, 'wakeup'), { by: 'listen' })
   const names = statements(t)
   const completed = next(busy, 'completed')

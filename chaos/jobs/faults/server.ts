@@ -69,7 +69,9 @@ export async function readOnly({ forMs }: FaultCard, { world: { admin }, wait }:
   return true
 }
 
-/** Others hold all connections, and take each that becomes free. Those of the processes are cut, so that they need new ones. */
+/**
+ * Others hold all connections, and take each that becomes free. Those of the processes are cut, so that they need new ones.
+ */
 export async function exhaustConnections({ forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
   const hogs: pg.Client[] = []
   const hoard = async () => {

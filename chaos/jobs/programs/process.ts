@@ -1,4 +1,6 @@
-/** What every process of a run has: its orders, its witness file, the kinds, and the library with or without a planted bug. */
+/**
+ * What every process of a run has: its orders, its witness file, the kinds, and the library with or without a planted bug.
+ */
 import pg from 'pg'
 import * as library from '../../../src/index.ts'
 import { randomFrom } from '../../../tools/seeded-random.ts'

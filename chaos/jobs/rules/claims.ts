@@ -88,8 +88,8 @@ function startedTwice(history: History): string[] {
 }
 
 /**
- * The order in which attempts ended is the order of their generations, and the row has the highest. Not the order in which they
- * began: that time is the beginning of the claim's statement, which may have waited while another claim came and went.
+ * The order in which attempts ended is the order of their generations, and the row has the highest. Not the order in which
+ * they began: that time is the beginning of the claim's statement, which may have waited while another claim came and went.
  */
 function notRising(history: History, own: readonly AttemptRow[]): string[] {
   const sorted = own.toSorted((one, other) => one.generation - other.generation)
@@ -107,8 +107,8 @@ function notRising(history: History, own: readonly AttemptRow[]): string[] {
 }
 
 /**
- * A handler ran under a claim before the statement began that ended the claim before it. Both clocks are the machine's. The time
- * of the claim itself proves nothing, as above.
+ * A handler ran under a claim before the statement began that ended the claim before it. Both clocks are the machine's. The
+ * time of the claim itself proves nothing, as above.
  */
 function leasesAtOnce(history: History, starts: Starts, own: readonly AttemptRow[]): string[] {
   const sorted = own.toSorted((one, other) => one.generation - other.generation)
@@ -123,8 +123,8 @@ function leasesAtOnce(history: History, starts: Starts, own: readonly AttemptRow
 
 /**
  * The later generation started before the earlier handler had ended. That is right only if the earlier one had been told to
- * stop, or its process stood still and could not tell it, or the renewals that it relied on were lost with a tail of the WAL:
- * the library promises that such a worker is refused, not that it knows at once.
+ * stop, or its process stood still and could not tell it, or the renewals that it relied on were lost with a tail of the
+ * WAL: the library promises that such a worker is refused, not that it knows at once.
  */
 function handlersAtOnce(history: History): string[] {
   return [...groupedBy(history.runs, ({ w, job }) => `${job} ${w}`).values()].flatMap((runs) => {
@@ -141,8 +141,8 @@ function handlersAtOnce(history: History): string[] {
 function isOverlap({ processes, tails }: History, earlier: HandlerRun, later: HandlerRun): boolean {
   if (later.startedAt >= earlier.endedAt) return false
   if (earlier.abortedAt !== undefined && earlier.abortedAt <= later.startedAt) return false
-  // The claim was lost, not the start: the job may have waited in its worker until the failover was over. Its generation is the
-  // time of its claim.
+  // The claim was lost, not the start: the job may have waited in its worker until the failover was over. Its generation is
+  // the time of its claim.
   if (touches(tails, Math.min(earlier.gen, earlier.startedAt), later.startedAt)) return false
   const { stalls, isKilled, endedAt } = processes.get(earlier.process)!
   // Its last moments before it was killed are not in its own file.

@@ -37,8 +37,8 @@ export function operatorRules(history: History): Finding[] {
 const A_CLAIM_MS = 500
 
 /**
- * No claim between the answer to the pause and the wish to resume, by the clock that all share. The time of a claim is that at
- * which its statement began. It reads what is paused a little later, and after a lock that it waited for.
+ * No claim between the answer to the pause and the wish to resume, by the clock that all share. The time of a claim is that
+ * at which its statement began. It reads what is paused a little later, and after a lock that it waited for.
  */
 function pauses(history: History): Finding {
   const { lines, rows, rowOf, tails, hampered } = history
