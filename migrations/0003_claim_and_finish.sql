@@ -20,7 +20,7 @@ create function leasehold.generation_floor() returns bigint
 -- snapshot is passed over: no two claims return one row.
 --
 -- Without priorities the claim is a look from the beginning of the queues, in their order. It asks each queue which
--- priorities are in use, last row first: ten spots a queue made an idle look over 1,000 queues six times as dear. From the
+-- priorities are in use, last row first: ten spots a queue made an idle look over 1,000 queues six times as slow. From the
 -- last row, because one that is alive is mostly found at once, and where all are dead there is nothing left to walk: either
 -- way dead entries are stepped over once. older_ms and younger_ms are a slice of a look that takes too long as a whole:
 -- only jobs that have been due for so long, and not for longer.
@@ -211,8 +211,8 @@ $$;
 
 -- Makes a claimed job pending again, in place. One job a call: a list would have to be joined, and every join of this
 -- table went wrong under some plan (decisions/0004).
--- A release keeps the job's place in the line, and its expiry. Whatever else returns a job has started it: expires_at, by
--- which it had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
+-- A release keeps the job's place in the line, and its expiry. Every other requeue follows a start: expires_at, by
+-- which the job had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
 -- walks.
 create function leasehold.requeue(
   job_id bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
@@ -231,7 +231,7 @@ begin
 end
 $$;
 
--- The worker of an expired lease is alive after all: the sweep's verdict is taken back, if nobody has claimed the job since.
+-- The worker of an expired lease is alive after all: undoes the sweep's verdict, unless the job was claimed since.
 -- Attempt and crash are as before that claim, and the attempt is on record as released. Found by its claim id, and changed
 -- only while no later claim raised the generation, so it happens once.
 create function leasehold.forgive(job_id bigint, claim_id bigint) returns boolean
@@ -264,11 +264,11 @@ begin
 end
 $$;
 
--- The way out of leasehold.job (decisions/0024). A statement locks rows and judges them; this moves them. Whatever else must
--- happen when a job ends is written here, and in the two completions that a test compares with it.
+-- The way out of leasehold.job (decisions/0024). A statement locks rows and judges them; this moves them. All other effects
+-- of a job's end are written here, and in the two completions that a test compares with it.
 --
 -- The caller holds the lock of every row it names, so nothing can have changed them since it judged. Or it gives a fence:
--- then only jobs that are held under that claim leave. Answers how many did. The arrays are parallel to job_ids; one that
+-- then only jobs that are held under that claim leave. Returns how many did. The arrays are parallel to job_ids; one that
 -- is null is all nulls, and an id that is null names no job.
 --   completed    to the archive for keep_ms; null: deleted, unless it has an idempotency key, which needs its finish time
 --   cancelled    to the archive for 7 days, with the reason
@@ -343,10 +343,10 @@ $$;
 -- Completes large batches of jobs that are not kept: each claim's jobs leave through finish() with the claim as fence. No
 -- row is locked beforehand, which took half of the time; for jobs that are kept it made no difference. So this may wait for
 -- a row that another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and
--- the answer is false: the completion that looks at each job by itself is next.
+-- it returns false: the completion that looks at each job by itself is next.
 --
--- Two of these never wait for each other, since a job is held under one claim. Whatever else it waits for, and that waits
--- for it, is rid of it after the 5 ms.
+-- Two of these never wait for each other, since a job is held under one claim. A deadlock with any other transaction ends
+-- after the 5 ms.
 create function leasehold.complete_and_forget(job_ids bigint[], claim_ids bigint[], worker_id uuid) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp

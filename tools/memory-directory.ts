@@ -2,7 +2,7 @@ import { readFileSync, statfsSync } from 'node:fs'
 
 const DIRECTORY = '/dev/shm'
 const ROOM_BYTES = 4 * 2 ** 30
-/** What is kept there is taken from the memory that everybody shares. */
+/** Its contents use the memory that all processes share. */
 const MEMORY_BYTES = 8 * 2 ** 30
 
 /**

@@ -17,13 +17,12 @@ const BATCHED = {
   failJobBatchDelay: 0,
 }
 
-// Jobs that trickle in: windows of 6 s, settings taking turns, three windows each, on a machine that others used, too.
-// Chosen was the cheapest worker's side among those whose start p99 is at most twice the best; all figures are medians.
-//   completion delay 0, 5, 20 ms  at 50: 851, 752, 753 µs and 39, 77, 251 ms; at 10: 1,641, 1,609, 1,549 µs and 51, 58, 57
-//   ms local queue 1, 2, 4 times     at 50: 985, 1,003, 972 µs and 256, 41, 26 ms; at 10: 1,607, 1,616, 1,619 µs and 51,
-//   49, 50 ms
-// Sizes 2 and 4 are within 3 % of each other, so 2 it is for both. Two windows for each size before that, on a machine so
-// busy that jobs waited for seconds, are not counted, nor are two for each delay that were not in turns.
+// Jobs that trickle in: windows of 6 s, settings taking turns, three windows each, on a machine that others used, too. Chosen
+// was the cheapest worker's side among those whose start p99 is at most twice the best; all figures are medians.
+//   completion delay 0, 5, 20 ms  at 50: 851, 752, 753 µs and 39, 77, 251 ms; at 10: 1,641, 1,609, 1,549 µs and 51, 58, 57 ms
+//   local queue 1, 2, 4 times     at 50: 985, 1,003, 972 µs and 256, 41, 26 ms; at 10: 1,607, 1,616, 1,619 µs and 51, 49, 50 ms
+// Sizes 2 and 4 are within 3 % of each other, so 2 it is for both. Two windows for each size before that, on a machine so busy
+// that jobs waited for seconds, are not counted, nor are two for each delay that were not in turns.
 function trickle(atATime: number, completeJobBatchDelay: number): GraphileConfig.WorkerOptions {
   const localQueue = { size: 2 * atATime }
   return { ...BATCHED, completeJobBatchDelay, localQueue, concurrentJobs: atATime, maxPoolSize: POOL }

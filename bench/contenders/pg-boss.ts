@@ -28,7 +28,7 @@ const OPTIONS: Readonly<Record<Style, WorkOptions>> = {
   'one-by-one': { batchSize: 1, localConcurrency: 1, burstWhenReadyExceeds: 1, pollingIntervalSeconds: 0.5 },
 }
 
-/** A queue whose jobs are announced, and one whose are not: nobody waits for word of a backlog. */
+/** A queue whose jobs are announced, and one whose are not: no worker waits for notifications about a backlog. */
 const QUEUES: Readonly<Record<Style, string>> = {
   backlog: 'bench',
   steady: 'bench_notify',
@@ -90,7 +90,7 @@ async function start(connectionString: string): Promise<PgBoss> {
   return boss.start()
 }
 
-/** What supervision would do within a minute. Who starts afterwards finds the count in its cache. */
+/** What supervision would do within a minute. A worker that starts afterwards finds the count in its cache. */
 async function countReady(url: string, queue: string): Promise<void> {
   const boss = await start(url)
   await boss.getQueueStats(queue, { force: true })

@@ -79,7 +79,7 @@ interface Figures {
   readonly requests: number
 }
 
-/** Round by round, each beginning with another one, so that what the machine does meanwhile hits all. */
+/** Round by round, each beginning with another one, so that noise of the machine hits all. */
 async function compare(title: string, scenario: Scenario, stage: Stage): Promise<Map<ContenderName, Figures[]>> {
   const figures = new Map<ContenderName, Figures[]>(CONTENDERS.map((name) => [name, []]))
   for (let round = 0; round < scenario.rounds; round++) {

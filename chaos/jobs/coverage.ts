@@ -1,4 +1,4 @@
-/** A run in which something never happened says nothing about it. */
+/** A run that misses an event proves nothing about it. */
 import { count } from '../common/counts.ts'
 import { FAULTS } from './faults/deck.ts'
 import type { History } from './history.ts'
@@ -21,7 +21,7 @@ const RARE = [
   'errors: 53300',
 ]
 
-/** Faults by how often they bit, and what became of the work. */
+/** Faults by how often they had an effect, and the outcomes of the work. */
 export function countsOf(history: History): Map<string, number> {
   const { lines, rows, works, runs, processes } = history
   const counts = new Map<string, number>()
@@ -58,7 +58,7 @@ export function mustHappen(): string[] {
   ]
 }
 
-/** What should have happened, and never did. */
+/** Expected events that never happened. */
 export function missing(counts: ReadonlyMap<string, number>): string[] {
   return mustHappen().filter((name) => (counts.get(name) ?? 0) === 0)
 }

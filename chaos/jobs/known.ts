@@ -1,6 +1,6 @@
 /**
- * Defects of the library that would hide what comes after them, each with what the harness does about it. Set to false what
- * has been fixed: then the rules say whether it is.
+ * Known defects of the library that would hide later findings, each with the workaround of the harness. Set a fixed one to
+ * false: then the rules check it.
  */
 
 /**

@@ -1,5 +1,5 @@
 /**
- * What is true at the end, when no consumer is left that could change it: by the table, by SQS and by the LLM's own record.
+ * The checks at the end, when no consumer is left that could change anything: by the table, SQS and the LLM's own record.
  */
 import type { Finding } from '../findings.ts'
 import type { DeadLetter } from './queue.ts'
@@ -19,7 +19,7 @@ function completed(ids: readonly number[]): string {
 
 const TAKEN_BACK = 'their rows, taken back by recovery'
 const KNOWN_BY_KEY = 'calls made again that the LLM knew by their key'
-/** Without a claim there is nothing to take back, and without a key nothing to be known by. */
+/** Without a claim there are no rows to reclaim, and without a key no known calls. */
 export const NEEDS_CLAIM_OR_KEY: readonly string[] = [TAKEN_BACK, KNOWN_BY_KEY]
 
 export type Witnesses = Pick<Stage, 'database' | 'queue' | 'llm' | 'crew'>

@@ -1,5 +1,5 @@
 /**
- * What must not make a claim dearer: somebody's open snapshot, a long backlog, work for later, work in flight, other kinds.
+ * Burdens that must not make a claim slower: an open snapshot, a long backlog, work for later, work in flight, other kinds.
  */
 import type { Client } from 'pg'
 import { makeInputs } from '../../inputs.ts'

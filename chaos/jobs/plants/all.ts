@@ -1,4 +1,4 @@
-/** Bugs that can be planted, to see that the checker notices. */
+/** Bugs that can be planted, to check that the checker detects them. */
 import { inFunction, type Plant, trigger } from './plant.ts'
 
 const KILLS = ['SIGKILL worker', 'SIGSTOP worker']
@@ -60,7 +60,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
         from: /where expires_at <= "leasehold"\.clock\(\) and expires_at <= \(/,
         to: `where expires_at <= "leasehold".clock() + interval '1900 ms' and expires_at <= interval '1900 ms' + (`,
       },
-      // It looks whether any has expired before it sweeps.
+      // It checks for expired leases before it sweeps.
       {
         statement: /^-- sweep\.look\n/,
         from: /where expires_at <= "leasehold"\.clock\(\)/,

@@ -1,4 +1,4 @@
-/** What must hold of claims: one outcome each, rising generations, never two at a time. */
+/** Rules for claims: one outcome each, rising generations, never two at a time. */
 import { type Finding, finding } from '../../common/finding.ts'
 import type { AttemptRow } from '../evidence.ts'
 import { claimKey, groupedBy, type HandlerRun, type History, touches } from '../history.ts'
@@ -6,9 +6,9 @@ import { toldOf } from './work.ts'
 
 /** Milliseconds are rounded. */
 const ROUNDING_MS = 2
-/** A worker renews at a third of its lease: what costs less than this cannot cost the lease. */
+/** A worker renews at a third of its lease: a shorter disturbance cannot cost the lease. */
 const HARMLESS_STALL_MS = 250
-/** After a fault a worker connects again, and asks what became of its statements. */
+/** After a fault a worker reconnects, and queries the outcome of its statements. */
 const AFTER_FAULT_MS = 2_500
 
 /** When a handler started, by its claim. */
@@ -61,7 +61,7 @@ function ms(value: number): string {
   return `${Math.round(value)} ms`
 }
 
-/** Recorded outcomes, and outcomes that were told. */
+/** Recorded outcomes, and outcomes that were reported. */
 function twoOutcomes(history: History): string[] {
   const recorded = [...history.attempts.values()].filter(({ length }) => length > 1)
   const final = history.lines.filter(({ e, outcome }) => e === 'told' && outcome !== 'refused' && outcome !== 'unknown')
@@ -88,8 +88,8 @@ function startedTwice(history: History): string[] {
 }
 
 /**
- * The order in which attempts ended is the order of their generations, and the row has the highest. Not the order in which
- * they began: that time is the beginning of the claim's statement, which may have waited while another claim came and went.
+ * Attempts end in the order of their generations, and the row has the highest. They need not begin in that order: that time
+ * is the beginning of the claim's statement, which may have waited while another claim began and ended.
  */
 function notRising(history: History, own: readonly AttemptRow[]): string[] {
   const sorted = own.toSorted((one, other) => one.generation - other.generation)
@@ -122,9 +122,9 @@ function leasesAtOnce(history: History, starts: Starts, own: readonly AttemptRow
 }
 
 /**
- * The later generation started before the earlier handler had ended. That is right only if the earlier one had been told to
- * stop, or its process stood still and could not tell it, or the renewals that it relied on were lost with a tail of the
- * WAL: the library promises that such a worker is refused, not that it knows at once.
+ * The later generation started before the earlier handler had ended. That is right only if the earlier one had been
+ * aborted, or its process was suspended and could not abort it, or its renewals were lost with a tail of the WAL: the
+ * library promises that such a worker is refused, not that it knows at once.
  */
 function handlersAtOnce(history: History): string[] {
   return [...groupedBy(history.runs, ({ w, job }) => `${job} ${w}`).values()].flatMap((runs) => {

@@ -1,4 +1,4 @@
-/** What must hold between events and rows: an outcome that was told is recorded, and a dead letter was told. */
+/** Rules for events and rows: a reported outcome is recorded, and a dead letter is reported. */
 import { type Finding, finding } from '../../common/finding.ts'
 import type { JobRow } from '../evidence.ts'
 import { claimKey, groupedBy, type History, touches } from '../history.ts'
@@ -6,14 +6,14 @@ import type { Line } from '../witness.ts'
 import { workloadOf } from '../workloads/all.ts'
 import { toldOf } from './work.ts'
 
-/** What an attempt may be recorded as, by what was told of it. */
+/** The recorded outcomes of an attempt that fit each reported one. */
 const RECORDED_AS: Readonly<Record<string, string>> = {
   completed: 'completed',
   retrying: 'failed',
   dead_letter: 'failed',
   snoozed: 'snoozed',
 }
-/** The last words of a process that was killed are lost; and so are those of a sweep that it was at. */
+/** The last lines of a killed process are lost, and so are those of a sweep that it was running. */
 const LAST_WORDS_MS = 2_000
 
 export function eventRules(history: History): Finding[] {
@@ -46,7 +46,7 @@ export function eventRules(history: History): Finding[] {
   ]
 }
 
-/** From its claim to what was told: the commit was in between, and it is lost if that touches a lost tail. */
+/** From its claim to its report: the commit was in between, and is lost if that span touches a lost tail. */
 function isExempt(history: History, { job, gen, at, p }: Line): boolean {
   const run = history.runs.find((each) => each.job === job && each.gen === gen && each.process === p)
   return touches(history.tails, run?.startedAt ?? at, at)
@@ -81,7 +81,7 @@ function notDead({ rowOf, rows }: History, { job, gen }: Line): string[] {
 function otherOutcome(history: History, line: Line): string[] {
   const { job, gen, outcome, tried, byHand } = line
   const recorded = history.attempts.get(claimKey(job!, gen!))?.map((attempt) => attempt.outcome) ?? []
-  // A refused outcome is not the one on record; the sweep's is, or a later one's.
+  // A refused outcome is not the recorded one; the sweep's is, or a later one's.
   const wrong = outcome === 'released' ? ['completed', 'failed', 'snoozed', 'crashed'] : refusable(tried as string)
   const found = recorded.filter((each) => wrong.includes(each))
   if (found.length === 0 || byHand || isExempt(history, line)) return []
@@ -98,12 +98,12 @@ function buried({ lines }: History): Line[] {
   return lines.filter(({ e }) => e === 'buried')
 }
 
-/** A process that claims by hand has no events: its log says what its sweep or expiry has buried. */
+/** A process that claims by hand has no events: its log names the jobs that its sweep or expiry has buried. */
 function loggedAsDead({ lines }: History): Line[] {
   return lines.filter(({ e, message }) => e === 'log' && String(message).includes('is a dead letter'))
 }
 
-/** Every dead letter was told of by some process. */
+/** Every dead letter was reported by some process. */
 function announced(history: History, told: readonly Line[]): Finding {
   const byJob = groupedBy(told, ({ job }) => job!)
   const bySweep = new Set([...buried(history), ...loggedAsDead(history)].map(({ job }) => job))
@@ -122,8 +122,8 @@ function isBySweep(reason: string | null): boolean {
 }
 
 /**
- * The process that buried it was killed before it could tell, or stood in a lost tail. The row has the time at which its
- * statement began: one that waited for a lock has committed when that was over.
+ * The process that buried it was killed before it could report it, or was in a lost tail. The row has the time at which its
+ * statement began: one that waited for a lock committed later.
  */
 function wasSilenced(history: History, { claimedBy, reason, endedAt }: JobRow): boolean {
   const began = endedAt ?? 0

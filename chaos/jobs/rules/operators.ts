@@ -1,4 +1,4 @@
-/** What must hold of operators' actions: what they were answered is so, and what is paused does not start. */
+/** Rules for operators' actions: their results are true, and paused work does not start. */
 import { type Finding, finding } from '../../common/finding.ts'
 import { type History, touches } from '../history.ts'
 import { toldOf } from './work.ts'
@@ -37,8 +37,8 @@ export function operatorRules(history: History): Finding[] {
 const A_CLAIM_MS = 500
 
 /**
- * No claim between the answer to the pause and the wish to resume, by the clock that all share. The time of a claim is that
- * at which its statement began. It reads what is paused a little later, and after a lock that it waited for.
+ * No claim between the reply to the pause and the request to resume, by the clock that all share. The time of a claim is the
+ * start of its statement. It reads the pauses a little later, and after a lock that it waited for.
  */
 function pauses(history: History): Finding {
   const { lines, rows, rowOf, tails, hampered } = history

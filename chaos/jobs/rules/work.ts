@@ -1,4 +1,4 @@
-/** What must hold of work: what was acknowledged ends once, what was rolled back never was. */
+/** Rules for work: acknowledged work ends once, rolled-back work never existed. */
 import { type Finding, finding } from '../../common/finding.ts'
 import { type History, type Span, touches, type Work } from '../history.ts'
 import { workloadOf } from '../workloads/all.ts'
@@ -101,7 +101,7 @@ export function toldOf(history: History, job: string, gen: number | undefined, w
   )
 }
 
-/** What was told of a job: by its id alone, so after a lost tail it may be about another one. */
+/** The reports about a job: by its id alone, so after a lost tail they may concern another one. */
 function outcomes({ lines }: History, job: string) {
   return lines.filter((line) => line.e === 'told' && line.job === job)
 }

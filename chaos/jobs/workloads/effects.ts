@@ -1,4 +1,4 @@
-/** Effects by once(): one outside the database, one in a transaction. Handlers fail after them, so that they come again. */
+/** Effects by once(): one outside the database, one in a transaction. Handlers fail after them, so that they are retried. */
 import { groupedBy } from '../history.ts'
 import type { Workload } from '../workload.ts'
 
