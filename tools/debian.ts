@@ -24,6 +24,9 @@ export interface Wanted {
   packages: string[]
 }
 
+/** The machine has no such program, and it could not be fetched. The first line of the message is advice. */
+export class ProgramMissingError extends Error {}
+
 /** The path of the file, and the folder the packages were unpacked to if they had to be fetched. */
 export async function findOrFetch(wanted: Wanted): Promise<{ path: string; root: string | undefined }> {
   const named = process.env[wanted.variable]
@@ -35,7 +38,8 @@ export async function findOrFetch(wanted: Wanted): Promise<{ path: string; root:
   if (installed) return { path: installed, root: undefined }
   const root = await debianFiles(wanted.packages).catch((error: Error) => {
     const advice = `Install ${wanted.name}, or set ${wanted.variable} to the path of its ${wanted.file}`
-    throw new Error(`${wanted.name} is not installed and could not be fetched. ${advice}.\n${error.message}`)
+    const what = `${wanted.name} is not installed and could not be fetched. ${advice}.`
+    throw new ProgramMissingError(`${what}\n${error.message}`)
   })
   const path = fileIn(root, wanted)
   if (path) return { path, root }

@@ -59,7 +59,7 @@ interface Program {
   libraries: string[]
 }
 
-async function findPgBouncer(): Promise<Program> {
+export async function findPgBouncer(): Promise<Program> {
   const { path, root } = await findOrFetch({
     name: 'PgBouncer',
     variable: 'LEASEHOLD_PGBOUNCER',

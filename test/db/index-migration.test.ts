@@ -27,6 +27,9 @@ import { connectAs, newRole } from '../support/roles.ts'
 import { until } from '../support/until.ts'
 import { lastFirst } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 test('processes that start at once build an index once and record it once', async (t) => {
   const db = await freshDatabase(t)
@@ -199,7 +202,7 @@ test('a migration drops an index, and a process that died in the middle of it is
   assert.ok(await isRecorded(db, 'leasehold', VERSION + 1))
 })
 
-test('through a transaction pooler an index is built once and recorded once', async (t) => {
+test('through a transaction pooler an index is built once and recorded once', withPgBouncer, async (t) => {
   const undo = lastFirst(t)
   const db = await freshDatabase(undo as TestContext)
   await leaveInvalidIndex(db)

@@ -8,6 +8,9 @@ import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 const db = await suiteDatabase()
 
@@ -53,7 +56,7 @@ test('a session ended during a statement is an outage', async () => {
   await holder.end()
 })
 
-test('a pooler that loses its server during a statement is an outage', async (t) => {
+test('a pooler that loses its server during a statement is an outage', withPgBouncer, async (t) => {
   const { hostname: host, port } = new URL(db.url)
   const proxy = await startFaultyProxy({ host, port: Number(port) })
   t.after(() => proxy.stop())

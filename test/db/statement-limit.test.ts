@@ -9,6 +9,9 @@ import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 const WAIT = { text: 'insert into target values (1)', rowMode: 'array' } as const
 const PID = { text: 'select pg_backend_pid()', rowMode: 'array' } as const
@@ -116,7 +119,7 @@ test('a statement past our own deadline is cancelled, and leaves no backend', as
   await until('its connections are closed', async () => (await sessions(db)) <= before + 1)
 })
 
-test('behind PgBouncer, which refuses the limit, a statement past our deadline is cancelled', async (t) => {
+test('behind PgBouncer, which refuses the limit, a statement past our deadline is cancelled', withPgBouncer, async (t) => {
   const db = await lockedTable(t)
   const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
   t.after(bouncer.stop)
@@ -133,7 +136,7 @@ test('behind PgBouncer, which refuses the limit, a statement past our deadline i
   }
 })
 
-test('the limit is not sent again to a pooler that refused it', async (t) => {
+test('the limit is not sent again to a pooler that refused it', withPgBouncer, async (t) => {
   const db = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
   t.after(bouncer.stop)

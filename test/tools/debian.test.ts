@@ -4,6 +4,9 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
 import { debianFiles, fakeTime, findOrFetch } from '../../tools/debian.ts'
+import { needs, needsFakeTime } from '../support/optional-program.ts'
+
+const withFakeTime = await needsFakeTime()
 
 const HOUR = 3_600_000
 
@@ -16,7 +19,7 @@ function setVariable(t: TestContext, name: string, value: string): void {
   process.env[name] = value
 }
 
-test('a process started with another time sees it, and its timers run at normal speed', async () => {
+test('a process started with another time sees it, and its timers run at normal speed', withFakeTime, async () => {
   const script = `
     import { scheduler } from 'node:timers/promises'
     const before = performance.now()
@@ -57,4 +60,16 @@ test('without apt, the error names the package to install and the variable to se
   const advice =
     /Install the shell, or set LEASEHOLD_TEST_SHELL to the path of its sh\.\n.*apt-get and dpkg-deb not found/
   await assert.rejects(findOrFetch({ ...system, folders: () => [] }), advice)
+})
+
+test('a test whose program is missing is skipped with advice, and never in CI', async () => {
+  const missing = () => findOrFetch({ ...system, folders: () => [] })
+  const { skip } = await needs(missing, {})
+  assert.match(String(skip), /^the shell is not installed.*Install the shell, or set LEASEHOLD_TEST_SHELL to the path of its sh\.$/)
+  for (const env of [{ CI: 'true' }, { LEASEHOLD_NEVER_SKIP: '1' }]) assert.equal((await needs(missing, env)).skip, false)
+  assert.equal((await needs(() => findOrFetch(system), {})).skip, false)
+  await assert.rejects(
+    needs(() => Promise.reject(new Error('another error')), {}),
+    /another error/,
+  )
 })

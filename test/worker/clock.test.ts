@@ -9,6 +9,9 @@ import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Act, work, workOf } from './programs/jobs.ts'
+import { needsFakeTime } from '../support/optional-program.ts'
+
+const withFakeTime = await needsFakeTime()
 
 const HOUR = 3_600_000
 const SHIFTS = { honest: 0, ahead: HOUR, behind: -HOUR }
@@ -42,7 +45,7 @@ async function everyoneHasLooked(db: TestDatabase, workers: Map<Name, WorkerProc
   }
 }
 
-test('a delayed job starts by the database’s clock, for producers with any clock', async (t) => {
+test('a delayed job starts by the database’s clock, for producers with any clock', withFakeTime, async (t) => {
   const db = await countingDatabase(t)
   const workers = await startAll(t, db)
   const later: JobId[] = []
@@ -72,7 +75,7 @@ test('a delayed job starts by the database’s clock, for producers with any clo
   assert.equal(again.rowCount, 0)
 })
 
-test('a retry is due by the database’s clock, for workers with any clock', async (t) => {
+test('a retry is due by the database’s clock, for workers with any clock', withFakeTime, async (t) => {
   const db = await countingDatabase(t)
   const workers = await startAll(t, db)
   for (const [name, worker] of workers) {
@@ -98,7 +101,7 @@ test('a retry is due by the database’s clock, for workers with any clock', asy
 })
 
 for (const name of ['ahead', 'behind'] as const) {
-  test(`a lease expires by the database's clock, for a sweeper whose clock is an hour ${name}`, async (t) => {
+  test(`a lease expires by the database's clock, for a sweeper whose clock is an hour ${name}`, withFakeTime, async (t) => {
     const db = await countingDatabase(t)
     const jobId = await enqueue(db, work.name, 'wait')
     const honest = await start(t, db, 'honest', { sweep: '1h' })

@@ -7,6 +7,9 @@ import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { until } from '../support/until.ts'
 import { collect, count, isClaim, next, nothingHeld, scene, statements, untilStatus } from '../support/worker.ts'
 import { jobRow } from '../support/queue.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 async function behindPooler(t: TestContext) {
   const setting = await scene(t)
@@ -20,7 +23,7 @@ const sum = kind<number[]>('sum')
 const flaky = kind<number>('flaky', { backoff: { first: 0 }, maxAttempts: 3 })
 const shout = kind<string>('shout', { queue: 'sum' })
 
-test('through a transaction pooler jobs are enqueued, run, retried and buried; the worker logs that it polls', async (t) => {
+test('through a transaction pooler jobs are enqueued, run, retried and buried; the worker logs that it polls', withPgBouncer, async (t) => {
   const { pooled, db, worker, bouncer, undo, log } = await behindPooler(t)
   const pool = new pg.Pool({ connectionString: bouncer.url })
   undo.after(() => pool.end())
@@ -69,7 +72,7 @@ test('through a transaction pooler jobs are enqueued, run, retried and buried; t
 const untilAborted = (signal: AbortSignal) =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 
-test('through a transaction pooler a cancelled handler is aborted after polling', async (t) => {
+test('through a transaction pooler a cancelled handler is aborted after polling', withPgBouncer, async (t) => {
   const { pooled, worker, db } = await behindPooler(t)
   const busy = worker([handle(sum, ({ signal }) => untilAborted(signal))], { poll: 50 }, pooled)
   // The first may be found by the look that follows a claim, the second has to wait for the next.
@@ -84,7 +87,7 @@ test('through a transaction pooler a cancelled handler is aborted after polling'
   }
 })
 
-test('through a transaction pooler a pause holds from the next claim on, and a resume from the next poll', async (t) => {
+test('through a transaction pooler a pause holds from the next claim on, and a resume from the next poll', withPgBouncer, async (t) => {
   const { pooled, worker, db } = await behindPooler(t)
   const names = statements(t)
   const busy = worker([handle(sum, () => {}), handle(shout, () => {})], { poll: 20 }, pooled)
@@ -104,7 +107,7 @@ test('through a transaction pooler a pause holds from the next claim on, and a r
   await busy.stop()
 })
 
-test('through a transaction pooler a stopped worker releases its jobs without any notification', async (t) => {
+test('through a transaction pooler a stopped worker releases its jobs without any notification', withPgBouncer, async (t) => {
   const { pooled, worker, db } = await behindPooler(t)
   const names = statements(t)
   const busy = worker([handle(sum, ({ signal }) => untilAborted(signal))], { concurrency: 2 }, pooled)
@@ -122,7 +125,7 @@ test('through a transaction pooler a stopped worker releases its jobs without an
   assert.equal((await pooled.drain([handle(sum, () => {})])).completed, 3)
 })
 
-test('through a transaction pooler duties are taken, and jobs of dead workers reclaimed', async (t) => {
+test('through a transaction pooler duties are taken, and jobs of dead workers reclaimed', withPgBouncer, async (t) => {
   const { pooled, lh, worker, db } = await behindPooler(t)
   const { jobId } = await lh.enqueue(sum, [1])
   assert.equal((await lh.claim(sum)).length, 1)
@@ -136,7 +139,7 @@ test('through a transaction pooler duties are taken, and jobs of dead workers re
   )
 })
 
-test('with a listen address that bypasses the pooler, a worker is notified at once', async (t) => {
+test('with a listen address that bypasses the pooler, a worker is notified at once', withPgBouncer, async (t) => {
   const { pooled, worker, bouncer, db, leasehold } = await behindPooler(t)
   const reported = leasehold({ connectionString: bouncer.url, prepare: false, listen: db.url })
   const busy = worker([handle(sum, () => {})], { poll: '1m' }, reported)
@@ -148,7 +151,7 @@ test('with a listen address that bypasses the pooler, a worker is notified at on
   assert.ok(names.includes('job.claim'))
 })
 
-test('without prepared statements nothing is left behind on a server connection', async (t) => {
+test('without prepared statements nothing is left behind on a server connection', withPgBouncer, async (t) => {
   const { pooled, bouncer } = await behindPooler(t)
   await pooled.enqueueMany(sum, [{ input: [1] }])
   await pooled.drain([handle(sum, () => {})])
