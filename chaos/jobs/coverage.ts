@@ -4,7 +4,7 @@ import { FAULTS } from './faults/deck.ts'
 import type { History } from './history.ts'
 import { lostInTails } from './rules/work.ts'
 
-const TOLD = ['completed', 'retrying', 'dead_letter', 'snoozed', 'cancelled', 'released', 'refused']
+const REPORTED = ['completed', 'retrying', 'dead_letter', 'snoozed', 'cancelled', 'released', 'refused']
 const ENDED = ['completed', 'cancelled', 'attempts_exhausted', 'fatal', 'expired']
 const RARE = [
   'work: rolled back',
@@ -35,8 +35,8 @@ export function countsOf(history: History): Map<string, number> {
     if (e === 'fault') count(counts, `fault: ${fault}`, bit ? 1 : 0)
     if (e === 'rolled back') count(counts, 'work: rolled back')
     if (e === 'asked again' || e === 'asked with another input') count(counts, `work: answered ${outcome}`)
-    if (e === 'told') count(counts, `told: ${outcome}`)
-    if (e === 'told' && byHand) count(counts, 'jobs: handled by hand')
+    if (e === 'reported') count(counts, `reported: ${outcome}`)
+    if (e === 'reported' && byHand) count(counts, 'jobs: handled by hand')
     if (e === 'cancel') count(counts, `operator: ${outcome}`)
     if (e === 'redrive') count(counts, 'operator: redriven')
     if (e === 'repaired') count(counts, 'jobs: repaired (known defect)')
@@ -52,7 +52,7 @@ export function countsOf(history: History): Map<string, number> {
 export function mustHappen(): string[] {
   return [
     ...FAULTS.map(({ name }) => `fault: ${name}`),
-    ...TOLD.map((outcome) => `told: ${outcome}`),
+    ...REPORTED.map((outcome) => `reported: ${outcome}`),
     ...ENDED.map((end) => `ended: ${end}`),
     ...RARE,
   ]

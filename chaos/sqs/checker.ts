@@ -57,7 +57,7 @@ export function check(plan: Plan, evidence: Evidence): Finding[] {
         .map(({ code, signal, tookMs, stderr }) => `${signal ?? code} after ${Math.round(tookMs)} ms ${stderr}`),
     ),
     finding(
-      'nobody ends without being told to',
+      'no process ends unasked',
       ends.length,
       ends
         .filter(({ struck }) => struck === undefined)

@@ -81,7 +81,7 @@ test('each fault is reported', () => {
     [{ wornOut: ['{"id":1}'] }, /^nothing was delivered until SQS gave it up/],
     [{ ends: [{ ...leaver, code: 1 }] }, /^whoever is asked to leave/],
     [{ ends: [{ ...leaver, tookMs: 60_000 }] }, /^whoever is asked to leave/],
-    [{ ends: [{ ...leaver, struck: undefined, stderr: 'boom' }] }, /^nobody ends without being told to.*boom/],
+    [{ ends: [{ ...leaver, struck: undefined, stderr: 'boom' }] }, /^no process ends unasked.*boom/],
     [{ connections: 2 }, /^no connection is left: 2/],
   ]
   for (const [changed, expected] of cases) {

@@ -9,6 +9,8 @@ export interface TestClock {
   advance(duration: string): Promise<void>
   set(timestamp: Date | string): Promise<void>
   reset(): Promise<void>
+  /** Time stands still from now on. */
+  stopAt(at: Date): Promise<void>
 }
 
 export interface TestDatabase {
@@ -119,6 +121,10 @@ function testClock(pool: pg.Pool): TestClock {
     advance: (duration) => shift('shift + $1::interval', [duration]),
     set: (timestamp) => shift('$1::timestamptz - pg_catalog.statement_timestamp()', [timestamp]),
     reset: () => shift(`'0'`),
+    stopAt: async (at) => {
+      await pool.query(`create or replace function leasehold.clock() returns timestamptz language sql stable
+        as $$ select timestamptz '${at.toISOString()}' $$`)
+    },
   }
 }
 

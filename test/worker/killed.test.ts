@@ -42,17 +42,11 @@ async function successor(t: TestContext, db: TestDatabase) {
   return startWorker(t, db.url, { options: PATIENT })
 }
 
-/** Stops the database's clock at this time. */
-async function setClock(db: TestDatabase, at: Date): Promise<void> {
-  await db.pool.query(`create or replace function leasehold.clock() returns timestamptz language sql stable
-    as $$ select timestamptz '${at.toISOString()}' $$`)
-}
-
 test('a job whose worker is killed in its handler runs again, when its lease is over and not later than a sweep after', async (t) => {
   const db = await countingDatabase(t)
   const from = new Date()
   const at = (ms: number) => new Date(from.getTime() + ms)
-  await setClock(db, from)
+  await db.clock.stopAt(from)
   const jobId = await enqueue(db, 'wait')
   const options = { lease: '30s', sweep: '1s' } as const
   const first = await startWorker(t, db.url, { options })
@@ -65,11 +59,11 @@ test('a job whose worker is killed in its handler runs again, when its lease is 
   // One sweep while the lease still lasts, and the next after it. In small steps: a long gap without sweeps would count as
   // an outage, and the sweep would wait.
   for (const step of [6, 12, 18, 24]) {
-    await setClock(db, at(step * SECOND))
+    await db.clock.stopAt(at(step * SECOND))
     await looked(db, at(step * SECOND))
   }
   const justBefore = at(30 * SECOND - 1)
-  await setClock(db, justBefore)
+  await db.clock.stopAt(justBefore)
   await looked(db, justBefore)
   // It took the duty. Claims go the same way as sweeps, so when it has claimed twice since, it has swept.
   for (const _ of ['first', 'second']) {
@@ -78,7 +72,7 @@ test('a job whose worker is killed in its handler runs again, when its lease is 
   }
   assert.equal((await jobRow(db, jobId)).claimed_by, first.id)
   second.go()
-  await setClock(db, at(31 * SECOND - 1))
+  await db.clock.stopAt(at(31 * SECOND - 1))
   const job = await jobIs(db, jobId, 'completed')
   assert.deepEqual(job.claimed_at, at(31 * SECOND - 1))
   assert.equal(job.claimed_by, second.id)

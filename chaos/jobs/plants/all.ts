@@ -12,7 +12,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'unfenced-complete': {
     what: 'a completion does not look at the claim',
-    breaks: /told as completed is recorded/,
+    breaks: /reported as completed is recorded/,
     faults: ['SIGSTOP worker', 'freeze'],
     rewrite: [
       {
@@ -23,8 +23,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     ],
   },
   'incomplete-complete': {
-    what: 'a completion is told for jobs that it does not end',
-    breaks: /told as completed is recorded/,
+    what: 'a completion is reported for jobs that it does not end',
+    breaks: /reported as completed is recorded/,
     faults: KILLS,
     rewrite: [
       {
@@ -89,8 +89,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [{ statement: /^rollback$/, from: /rollback/, to: 'commit' }],
   },
   'unrecorded-failure': {
-    what: 'some failed attempts are told and not recorded',
-    breaks: /told as retrying is recorded/,
+    what: 'some failed attempts are reported and not recorded',
+    breaks: /reported as retrying is recorded/,
     faults: KILLS,
     sql: trigger(
       'leasehold.job_attempt',
@@ -128,8 +128,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     ),
   },
   'silent-burial': {
-    what: 'jobs are buried, and nobody is told',
-    breaks: /every dead letter was told of/,
+    what: 'jobs are buried, and no event is emitted',
+    breaks: /every dead letter was reported/,
     faults: ['SIGKILL worker'],
     repeated: `select leasehold.finish('dead_letter', array_agg(id), null, array_agg('fatal'::text)) from (
       select id from leasehold.job where claim_id is null and kind = 'plain' and max_attempts > 0 limit 1 for update skip locked
@@ -137,7 +137,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'silent-sweep': {
     what: 'what a sweep or expiry buries is not announced',
-    breaks: /every dead letter was told of/,
+    breaks: /every dead letter was reported/,
     faults: ['SIGKILL worker'],
     rewrite: [{ statement: /^-- dead_letter\.buried/, from: /^where /m, to: 'where false and ' }],
   },

@@ -126,5 +126,5 @@ async function record(job: ManualJob<Input>, send: () => Promise<string>, isWith
 }
 
 function tell(job: ManualJob<Input>, outcome: string): void {
-  witness.write('told', { outcome, job: job.id, gen: job.generation, attempt: job.attempt, byHand: true })
+  witness.write('reported', { outcome, job: job.id, gen: job.generation, attempt: job.attempt, byHand: true })
 }

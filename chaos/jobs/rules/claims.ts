@@ -2,7 +2,7 @@
 import { type Finding, finding } from '../../common/finding.ts'
 import type { AttemptRow } from '../evidence.ts'
 import { claimKey, groupedBy, type HandlerRun, type History, touches } from '../history.ts'
-import { toldOf } from './work.ts'
+import { violationOf } from './work.ts'
 
 /** Milliseconds are rounded. */
 const ROUNDING_MS = 2
@@ -38,21 +38,21 @@ export function claimRules(history: History): Finding[] {
       crashed.length,
       crashed
         .filter(({ startedAt, endedAt }) => endedAt - startedAt < history.leaseMs - ROUNDING_MS)
-        .map((own) => toldOf(history, own.job, own.generation, `reclaimed after ${ms(own.endedAt - own.startedAt)}`)),
+        .map((own) => violationOf(history, own.job, own.generation, `reclaimed after ${ms(own.endedAt - own.startedAt)}`)),
     ),
     finding(
       'only a worker that died, stood still or was cut off loses a lease',
       crashed.length,
       crashed
         .filter((own) => !isExcused(history, own))
-        .map((own) => toldOf(history, own.job, own.generation, 'its worker lived, and nothing was in its way')),
+        .map((own) => violationOf(history, own.job, own.generation, 'its worker lived, and nothing was in its way')),
     ),
     finding(
       'attempts stay within their number',
       rows.jobs.length,
       rows.jobs
         .filter(({ attempts, maxAttempts }) => attempts > maxAttempts)
-        .map(({ id, attempts, maxAttempts }) => toldOf(history, id, undefined, `${attempts} of ${maxAttempts}`)),
+        .map(({ id, attempts, maxAttempts }) => violationOf(history, id, undefined, `${attempts} of ${maxAttempts}`)),
     ),
   ]
 }
@@ -64,18 +64,18 @@ function ms(value: number): string {
 /** Recorded outcomes, and outcomes that were reported. */
 function twoOutcomes(history: History): string[] {
   const recorded = [...history.attempts.values()].filter(({ length }) => length > 1)
-  const final = history.lines.filter(({ e, outcome }) => e === 'told' && outcome !== 'refused' && outcome !== 'unknown')
+  const final = history.lines.filter(({ e, outcome }) => e === 'reported' && outcome !== 'refused' && outcome !== 'unknown')
   const toldTwice = [...groupedBy(final, ({ job, gen }) => claimKey(job!, gen!)).values()].filter(
     ({ length }) => length > 1,
   )
   return [
     ...recorded.map((all) => {
       const { job, generation } = all[0]!
-      return toldOf(history, job, generation, `${all.map(({ outcome }) => outcome).join(' and ')} under ${generation}`)
+      return violationOf(history, job, generation, `${all.map(({ outcome }) => outcome).join(' and ')} under ${generation}`)
     }),
     ...toldTwice.map((all) => {
       const { job, gen } = all[0]!
-      return toldOf(history, job!, gen, `${all.map(({ outcome }) => outcome).join(' and ')} told of ${gen}`)
+      return violationOf(history, job!, gen, `${all.map(({ outcome }) => outcome).join(' and ')} reported of ${gen}`)
     }),
   ]
 }
@@ -84,7 +84,7 @@ function startedTwice(history: History): string[] {
   const claims = groupedBy(history.runs, ({ job, gen }) => claimKey(job, gen))
   return [...claims.values()]
     .filter(({ length }) => length > 1)
-    .map((runs) => toldOf(history, runs[0]!.job, runs[0]!.gen, `${runs.length} starts under ${runs[0]!.gen}`))
+    .map((runs) => violationOf(history, runs[0]!.job, runs[0]!.gen, `${runs.length} starts under ${runs[0]!.gen}`))
 }
 
 /**
@@ -96,13 +96,13 @@ function notRising(history: History, own: readonly AttemptRow[]): string[] {
   const broken = sorted.flatMap(({ job, generation, endedAt }, index) => {
     const next = sorted[index + 1]
     return next !== undefined && next.endedAt < endedAt - ROUNDING_MS
-      ? [toldOf(history, job, generation, `${next.generation} had ended before ${generation} did`)]
+      ? [violationOf(history, job, generation, `${next.generation} had ended before ${generation} did`)]
       : []
   })
   const { job, generation: highest } = sorted.at(-1)!
   const row = history.rowOf.get(job)
   if (row !== undefined && row.generation < highest)
-    broken.push(toldOf(history, job, highest, `the row is at ${row.generation}, an attempt at ${highest}`))
+    broken.push(violationOf(history, job, highest, `the row is at ${row.generation}, an attempt at ${highest}`))
   return broken
 }
 
@@ -116,7 +116,7 @@ function leasesAtOnce(history: History, starts: Starts, own: readonly AttemptRow
     const next = sorted[index + 1]?.generation
     const startedAt = next === undefined ? undefined : starts.get(claimKey(job, next))
     return startedAt !== undefined && startedAt < endedAt - ROUNDING_MS
-      ? [toldOf(history, job, next, `started while generation ${generation} had it`)]
+      ? [violationOf(history, job, next, `started while generation ${generation} had it`)]
       : []
   })
 }
@@ -133,7 +133,7 @@ function handlersAtOnce(history: History): string[] {
       sorted
         .slice(index + 1)
         .filter((later) => later.gen > earlier.gen && isOverlap(history, earlier, later))
-        .map((later) => toldOf(history, later.job, later.gen, `${later.process} ran it while ${earlier.process} did`)),
+        .map((later) => violationOf(history, later.job, later.gen, `${later.process} ran it while ${earlier.process} did`)),
     )
   })
 }

@@ -4,7 +4,7 @@ import type { JobRow } from '../evidence.ts'
 import { claimKey, groupedBy, type History, touches } from '../history.ts'
 import type { Line } from '../witness.ts'
 import { workloadOf } from '../workloads/all.ts'
-import { toldOf } from './work.ts'
+import { violationOf } from './work.ts'
 
 /** The recorded outcomes of an attempt that fit each reported one. */
 const RECORDED_AS: Readonly<Record<string, string>> = {
@@ -17,27 +17,27 @@ const RECORDED_AS: Readonly<Record<string, string>> = {
 const LAST_WORDS_MS = 2_000
 
 export function eventRules(history: History): Finding[] {
-  const told = history.lines.filter(({ e }) => e === 'told')
-  const of = (...outcomes: string[]) => told.filter(({ outcome }) => outcomes.includes(outcome as string))
+  const reported = history.lines.filter(({ e }) => e === 'reported')
+  const of = (...outcomes: string[]) => reported.filter(({ outcome }) => outcomes.includes(outcome as string))
   return [
     ...['completed', 'retrying', 'snoozed', 'dead_letter'].map((outcome) =>
-      finding(`what was told as ${outcome} is recorded`, of(outcome).length, disagreeing(history, of(outcome))),
+      finding(`what was reported as ${outcome} is recorded`, of(outcome).length, disagreeing(history, of(outcome))),
     ),
     finding(
-      'what was told as cancelled is cancelled',
+      'what was reported as cancelled is cancelled',
       of('cancelled').length,
       of('cancelled')
         .filter((line) => !isExempt(history, line) && history.rowOf.get(line.job!)?.status !== 'cancelled')
-        .map((line) => toldOf(history, line.job!, line.gen, 'cancelled was told')),
+        .map((line) => violationOf(history, line.job!, line.gen, 'cancelled was reported')),
     ),
     finding(
-      'what was told as released or refused has no other outcome',
+      'what was reported as released or refused has no other outcome',
       of('released', 'refused').length,
       of('released', 'refused').flatMap((line) => otherOutcome(history, line)),
     ),
     announced(history, of('dead_letter')),
     finding(
-      'what was told as buried is a dead letter, unless it was redriven',
+      'what was reported as buried is a dead letter, unless it was redriven',
       buried(history).length,
       buried(history)
         .filter(({ at }) => !touches(history.tails, at - LAST_WORDS_MS, at))
@@ -66,7 +66,7 @@ function disagreeing(history: History, lines: readonly Line[]): string[] {
     const w = history.workOf(job, gen)
     const forgets = w !== undefined && workloadOf(history.works.get(w)!.workload).forgets
     if (outcome === 'completed' && forgets && rowOf.get(job) === undefined) return []
-    return [toldOf(history, job, gen, `${outcome} was told, ${recorded.join() || 'nothing'} is recorded under ${gen}`)]
+    return [violationOf(history, job, gen, `${outcome} was reported, ${recorded.join() || 'nothing'} is recorded under ${gen}`)]
   })
 }
 
@@ -75,7 +75,7 @@ function notDead({ rowOf, rows }: History, { job, gen }: Line): string[] {
   const row = rowOf.get(job!)
   if (row?.status === 'dead_letter') return []
   const isRedriven = rows.actions.some(({ action, job: of }) => action === 'redrive' && of === job)
-  return isRedriven ? [] : [`job ${job}: a dead letter under ${gen} was told, it is ${row?.status ?? 'gone'}`]
+  return isRedriven ? [] : [`job ${job}: a dead letter under ${gen} was reported, it is ${row?.status ?? 'gone'}`]
 }
 
 function otherOutcome(history: History, line: Line): string[] {
@@ -85,7 +85,7 @@ function otherOutcome(history: History, line: Line): string[] {
   const wrong = outcome === 'released' ? ['completed', 'failed', 'snoozed', 'crashed'] : refusable(tried as string)
   const found = recorded.filter((each) => wrong.includes(each))
   if (found.length === 0 || byHand || isExempt(history, line)) return []
-  return [toldOf(history, job!, gen, `${outcome} was told, ${found.join()} is recorded under ${gen}`)]
+  return [violationOf(history, job!, gen, `${outcome} was reported, ${found.join()} is recorded under ${gen}`)]
 }
 
 function refusable(tried: string): string[] {
@@ -104,16 +104,16 @@ function loggedAsDead({ lines }: History): Line[] {
 }
 
 /** Every dead letter was reported by some process. */
-function announced(history: History, told: readonly Line[]): Finding {
-  const byJob = groupedBy(told, ({ job }) => job!)
+function announced(history: History, reported: readonly Line[]): Finding {
+  const byJob = groupedBy(reported, ({ job }) => job!)
   const bySweep = new Set([...buried(history), ...loggedAsDead(history)].map(({ job }) => job))
   const dead = history.rows.jobs.filter(({ status }) => status === 'dead_letter')
   return finding(
-    'every dead letter was told of',
+    'every dead letter was reported',
     dead.length,
     dead
       .filter((row) => !byJob.has(row.id) && !bySweep.has(row.id) && !wasSilenced(history, row))
-      .map((row) => toldOf(history, row.id, row.generation, `a dead letter (${row.reason}) of which nobody was told`)),
+      .map((row) => violationOf(history, row.id, row.generation, `a dead letter (${row.reason}) that was not reported`)),
   )
 }
 

@@ -47,7 +47,7 @@ export const keyed: Workload = {
     return [
       {
         promise: 'a key answers with its one job',
-        checked: answers.filter(({ line }) => line.outcome !== undefined && line.e !== 'told').length,
+        checked: answers.filter(({ line }) => line.outcome !== undefined && line.e !== 'reported').length,
         broken: broken.map(({ line, work }) => `${work.w}: ${line.e}: ${line.outcome}`),
       },
     ]
