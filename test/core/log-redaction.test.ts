@@ -10,7 +10,7 @@ const SECRET = 'jane@example.com'
 test('our own errors are printed without values', () => {
   const job = { jobId: '7', generation: 2 }
   const cases: [errors.LeaseholdError, string | RegExp][] = [
-    [new errors.CancelRequestedError('7'), /^Job 7 was cancelled/],
+    [new errors.CancelRequestedError('7'), /^The cancellation of job 7/],
     [new errors.ConcurrentModificationError('open', [SECRET], []), ''],
     [new errors.DeadlineError('A statement', 30), 'A statement did not end within 30 ms'],
     [new errors.EffectUnknownError('7', `mail ${SECRET}`, '2026'), /^The effect "…" of job 7 was begun at 2026/],
