@@ -551,7 +551,7 @@ CREATE OR REPLACE FUNCTION leasehold.enqueue(kind text, payload jsonb, options j
 AS $function$
 declare
   known constant text[] := array['queue', 'priority', 'available_at', 'delay', 'max_attempts', 'partition_key',
-    'idempotency_key', 'keep_key_for', 'expires_at', 'metadata'];
+    'idempotency_key', 'keep_key_for', 'on_conflict', 'expires_at', 'metadata'];
   unknown text;
   configured record;
   to_queue text;
@@ -595,6 +595,11 @@ begin
       select k.job_id, k.input_hash = hash into job_id, same
       from "leasehold".idempotency_key k where k.queue = to_queue and k.key = with_key;
       if found then
+        if not same and options ->> 'on_conflict' is distinct from 'return' then
+          raise exception 'idempotency key "%" of queue "%" belongs to job %, which has another payload',
+            with_key, to_queue, job_id using errcode = 'LH001',
+            hint = 'Use another key, or the option {"on_conflict": "return"} and look at the outcome.';
+        end if;
         outcome := case when same then 'existing' else 'conflict' end;
         return;
       end if;

@@ -10,4 +10,6 @@ export type Json<T> = unknown extends T
       ? never
       : T extends readonly unknown[]
         ? { [Index in keyof T]: Json<T[Index]> }
-        : { [Key in keyof T]: Key extends symbol ? never : Json<Exclude<T[Key], undefined>> | Extract<T[Key], undefined> }
+        : {
+            [Key in keyof T]: Key extends symbol ? never : Json<Exclude<T[Key], undefined>> | Extract<T[Key], undefined>
+          }

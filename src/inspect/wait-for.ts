@@ -13,7 +13,9 @@ export interface WaitForOptions {
 }
 
 /** A job that has ended. */
-export type Finished<Result = unknown> = JobSnapshot<Result> & { readonly status: 'completed' | 'dead_letter' | 'cancelled' }
+export type Finished<Result = unknown> = JobSnapshot<Result> & {
+  readonly status: 'completed' | 'dead_letter' | 'cancelled'
+}
 
 /** Polls until the job has ended. Throws TimedOutError after the timeout, JobNotFoundError if there is no such job. */
 export async function waitFor(lane: Lane, jobId: JobId, options: WaitForOptions = {}): Promise<Finished> {

@@ -98,7 +98,11 @@ export class Acknowledger {
     } else if (disposition.as === 'already_handled') {
       const { paid } = disposition
       if (paid) this.#parts.events.counts.paid_duplicates++
-      this.#parts.events.log('debug', held, paid ? 'was already handled; its work was done twice' : 'was already handled')
+      this.#parts.events.log(
+        'debug',
+        held,
+        paid ? 'was already handled; its work was done twice' : 'was already handled',
+      )
       this.#parts.events.emit('already_handled', { ...info, paid })
     } else {
       this.#parts.events.log('debug', held, 'was handled')
@@ -127,7 +131,8 @@ export class Acknowledger {
   ): Promise<boolean> {
     this.#parts.visibility.release(held)
     if (held.isGone) {
-      if (error !== undefined) this.#parts.events.log('warn', held, `ended after its visibility expired: ${reason}`, error)
+      if (error !== undefined)
+        this.#parts.events.log('warn', held, `ended after its visibility expired: ${reason}`, error)
       return false
     }
     held.isGone = true // From here on only this request uses its receipt.

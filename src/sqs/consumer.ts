@@ -8,8 +8,8 @@
  * after its handler has returned, and a handler returns when it knows what was committed (decisions/0023).
  */
 import type { Message } from '@aws-sdk/client-sqs'
-import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { describeError } from '../core/error-description.ts'
+import { InvalidOptionError, StoppingError, TimedOutError } from '../core/errors.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { OwnSchedule } from '../runtime/chore-schedules.ts'
 import { Chores } from '../runtime/chores.ts'
@@ -17,7 +17,7 @@ import { DrainableSet } from '../runtime/drainable-set.ts'
 import { Lifecycle } from '../runtime/lifecycle.ts'
 import { Service } from '../runtime/service.ts'
 import { Acknowledger } from './acknowledger.ts'
-import { dispositionOf, type ReturnReason, databaseReachable } from './disposition.ts'
+import { databaseReachable, dispositionOf, type ReturnReason } from './disposition.ts'
 import { ASKING, type Counts, Events, type SqsConsumerEvents } from './events.ts'
 import { Groups } from './groups.ts'
 import { HeldMessage } from './held.ts'

@@ -151,14 +151,18 @@ function judge(held: HeldMessage, answer: Answer | undefined, isFifo: boolean): 
       return { end: 'dead_letter', reason: 'key_conflict' }
     case 'dead_letter':
       if (typeof answer.reason !== 'string' || answer.reason === '') {
-        throw new Error("the handler returned dead_letter without a reason; write { outcome: 'dead_letter', reason: '…' }")
+        throw new Error(
+          "the handler returned dead_letter without a reason; write { outcome: 'dead_letter', reason: '…' }",
+        )
       }
       return { end: 'dead_letter', reason: answer.reason, error: answer.error }
     case 'again':
       return { end: 'return', reason: 'asked', ...delay(answer.after) }
     default:
       // An unknown outcome must not delete the message.
-      throw new Error(`the handler returned an unknown outcome: ${JSON.stringify((answer as { outcome: unknown }).outcome)}`)
+      throw new Error(
+        `the handler returned an unknown outcome: ${JSON.stringify((answer as { outcome: unknown }).outcome)}`,
+      )
   }
 }
 

@@ -1,6 +1,11 @@
 /** Handlers in front of Postgres. Each returns only when it knows what was committed (decisions/0023). */
 import type { ClientBase } from 'pg'
-import { ConcurrentModificationError, InvalidInputError, InvalidOptionError, ValueNotStorableError } from '../core/errors.ts'
+import {
+  ConcurrentModificationError,
+  InvalidInputError,
+  InvalidOptionError,
+  ValueNotStorableError,
+} from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { Snooze } from '../core/steering.ts'
 import type { Queryable } from '../db/lane.ts'
@@ -56,7 +61,10 @@ export function inTwoPhases<Body, Column extends string>(
   checkPool('inTwoPhases', pool)
   checkFunctions('inTwoPhases', options, ['id', 'effect'])
   if (table.phases === undefined) {
-    throw new InvalidOptionError('inTwoPhases.table', 'its phases are false, so there is nothing to claim; declare phases')
+    throw new InvalidOptionError(
+      'inTwoPhases.table',
+      'its phases are false, so there is nothing to claim; declare phases',
+    )
   }
   const { id, effect } = options
   return buryingPoison(async (message) => {

@@ -167,7 +167,9 @@ export class Visibility {
 
   #expire(held: HeldMessage, why: string): void {
     this.release(held)
-    held.expire(new Error(`The visibility of message ${held.id} expired: ${why}. Drop the work; SQS will redeliver it.`))
+    held.expire(
+      new Error(`The visibility of message ${held.id} expired: ${why}. Drop the work; SQS will redeliver it.`),
+    )
     this.#events.expired(held, why)
   }
 

@@ -218,7 +218,10 @@ export class Definition {
     }
     for (const [from, targets] of Object.entries(this.arrows)) {
       if (!Array.isArray(targets))
-        throw new InvalidOptionError(`${this.#of}.arrows.${from}`, "it must be a list of statuses such as ['completed']")
+        throw new InvalidOptionError(
+          `${this.#of}.arrows.${from}`,
+          "it must be a list of statuses such as ['completed']",
+        )
       for (const status of [from, ...targets]) {
         this.#literal(`arrows.${from}`, status)
         if (status === this.phases?.claimed) {
@@ -245,7 +248,10 @@ export class Definition {
     for (const column of this.columns) {
       const quoted = quoteName(`${this.#of}.columns`, column)
       if (ours.includes(quoted)) {
-        throw new InvalidOptionError(`${this.#of}.columns`, `${column} is written by the transitions themselves; leave it out`)
+        throw new InvalidOptionError(
+          `${this.#of}.columns`,
+          `${column} is written by the transitions themselves; leave it out`,
+        )
       }
     }
   }

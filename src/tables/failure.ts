@@ -1,8 +1,8 @@
 /** Whether and when a failed row is retried. */
 import { type Duration, durationMs } from '../core/duration.ts'
-import { Cancel, Fatal, RetryAfter } from '../core/steering.ts'
 import { describeError } from '../core/error-description.ts'
 import { safeText } from '../core/safe-text.ts'
+import { Cancel, Fatal, RetryAfter } from '../core/steering.ts'
 import { isConflict } from '../db/conflict.ts'
 import { isOutage } from '../db/outage.ts'
 

@@ -46,7 +46,8 @@ export class FencedTable<Column extends string = string> {
       if (this.#columns.has(own))
         throw new InvalidOptionError('fencedTable.columns', `${own} is written by write() itself; leave it out`)
     }
-    if (id === generation) throw new InvalidOptionError('fencedTable.generation', 'it must be a different column than id')
+    if (id === generation)
+      throw new InvalidOptionError('fencedTable.generation', 'it must be a different column than id')
   }
 
   /** One guarded update. `db`: a pool, a client, your open transaction. */

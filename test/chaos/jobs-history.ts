@@ -128,7 +128,13 @@ export function asItShouldBe(): Draft {
   draft.run('worker-1.1', 'plain-3', '3', 12_800, 'completed')
   draft.say('harness', 14_000, 'stopped', { who: 'worker-2.2', from: 10_190, to: 14_000 })
   draft.say('worker-2.2', 14_010, 'ended', { w: 'plain-3', job: '3', gen: 10_100, how: 'returned' })
-  draft.say('worker-2.2', 14_020, 'reported', { outcome: 'refused', tried: 'complete', job: '3', gen: 10_100, attempt: 1 })
+  draft.say('worker-2.2', 14_020, 'reported', {
+    outcome: 'refused',
+    tried: 'complete',
+    job: '3',
+    gen: 10_100,
+    attempt: 1,
+  })
   draft.row('plain-3', '3', 'completed', 12_800)
 
   draft.work('plain-4', '4', 15_000, { fails: 4 })

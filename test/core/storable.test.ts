@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
-import { ValueNotStorableError } from '../../src/core/errors.ts'
 import { describeError } from '../../src/core/error-description.ts'
-import { encodeInput, encodeSafely } from '../../src/core/storable.ts'
+import { ValueNotStorableError } from '../../src/core/errors.ts'
 import { safeText } from '../../src/core/safe-text.ts'
+import { encodeInput, encodeSafely } from '../../src/core/storable.ts'
 
 /** The requirements of jsonb, checked without any of the code under test. */
 function assertStorable(text: string): void {
@@ -282,7 +282,10 @@ test('describeError returns name, message, code, stack, causes and the errors of
 
 test('describeError describes a thrown value that is not an Error', () => {
   const messageOf = (thrown: unknown) => describeError(thrown).message
-  assert.deepEqual([messageOf('x'), messageOf(null), messageOf(undefined), messageOf(5n)], ['x', 'null', 'undefined', '5'])
+  assert.deepEqual(
+    [messageOf('x'), messageOf(null), messageOf(undefined), messageOf(5n)],
+    ['x', 'null', 'undefined', '5'],
+  )
   assert.equal(messageOf({ status: 500, error: new TypeError('t') }), '{"status":500,"error":"[TypeError]"}')
   assert.equal(messageOf({ message: 'like an error' }), 'like an error')
 })

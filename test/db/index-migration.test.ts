@@ -6,6 +6,7 @@ import { applyMigrations } from '../../src/db/migrate.ts'
 import { MIGRATIONS } from '../../src/db/migrations.generated.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import {
   buildUnderWay,
   DROP,
@@ -23,11 +24,10 @@ import {
   startProcess,
   VERSION,
 } from '../support/index-migration.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
 import { connectAs, newRole } from '../support/roles.ts'
 import { until } from '../support/until.ts'
 import { lastFirst } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
-import { needsPgBouncer } from '../support/optional-program.ts'
 
 const withPgBouncer = await needsPgBouncer()
 

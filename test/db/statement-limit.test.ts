@@ -8,8 +8,8 @@ import { maybeSent, Session } from '../../src/db/session.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
-import { until } from '../support/until.ts'
 import { needsPgBouncer } from '../support/optional-program.ts'
+import { until } from '../support/until.ts'
 
 const withPgBouncer = await needsPgBouncer()
 
@@ -119,22 +119,26 @@ test('a statement past our own deadline is cancelled, and leaves no backend', as
   await until('its connections are closed', async () => (await sessions(db)) <= before + 1)
 })
 
-test('behind PgBouncer, which refuses the limit, a statement past our deadline is cancelled', withPgBouncer, async (t) => {
-  const db = await lockedTable(t)
-  const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
-  t.after(bouncer.stop)
-  const session = sessionOn(t, bouncer.url, 600_000)
-  assert.deepEqual((await session.query({ text: 'select 1', rowMode: 'array' })).rows, [[1]])
-  const clock = movableTimers(t)
-  // More statements than the pool has server connections: each leaked one would be missing.
-  for (let time = 0; time < 3; time++) {
-    const late = session.query(WAIT)
-    await until('the statement waits', async () => (await waiting(db)) === 1)
-    clock.pass(600_000)
-    await assert.rejects(late, { code: 'DEADLINE' })
-    await until('it was cancelled', async () => (await waiting(db)) === 0)
-  }
-})
+test(
+  'behind PgBouncer, which refuses the limit, a statement past our deadline is cancelled',
+  withPgBouncer,
+  async (t) => {
+    const db = await lockedTable(t)
+    const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
+    t.after(bouncer.stop)
+    const session = sessionOn(t, bouncer.url, 600_000)
+    assert.deepEqual((await session.query({ text: 'select 1', rowMode: 'array' })).rows, [[1]])
+    const clock = movableTimers(t)
+    // More statements than the pool has server connections: each leaked one would be missing.
+    for (let time = 0; time < 3; time++) {
+      const late = session.query(WAIT)
+      await until('the statement waits', async () => (await waiting(db)) === 1)
+      clock.pass(600_000)
+      await assert.rejects(late, { code: 'DEADLINE' })
+      await until('it was cancelled', async () => (await waiting(db)) === 0)
+    }
+  },
+)
 
 test('the limit is not sent again to a pooler that refused it', withPgBouncer, async (t) => {
   const db = await freshDatabase(t)

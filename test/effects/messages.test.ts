@@ -6,10 +6,10 @@ import { pruneMessages } from '../../src/effects/messages.ts'
 import { handle, kind, messageSource, TransactionConflictError, withTransaction } from '../../src/index.ts'
 import { waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { codeOf, count, type Scene, scene } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 const orders = messageSource('orders')
 

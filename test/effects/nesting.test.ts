@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { withTransaction } from '../../src/index.ts'
 import { again, claimed, ledger, returned } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { session } from '../support/queue.ts'
 import { codeOf, scene } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 test('once inside an effect of the same name is refused, and the effect can go on', async (t) => {
   const { lh, db } = await scene(t)

@@ -5,8 +5,8 @@ import { Lane } from '../../src/db/lane.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { EffectUnknownError, LeaseLostError, type ManualJob, NotDone } from '../../src/index.ts'
 import { again, claimed, failureOf, ledger, returned, takenOver, task } from '../support/effects.ts'
-import { codeOf, scene, statements } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
+import { codeOf, scene, statements } from '../support/worker.ts'
 
 function counter() {
   const effect = { runs: 0, run: () => `receipt ${++effect.runs}` }

@@ -6,9 +6,9 @@ import { Lane } from '../../src/db/lane.ts'
 import { Fatal, type ManualJob, NotDone, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { claimed, failureOf, ledger, takenOver } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { session } from '../support/queue.ts'
 import { codeOf, doing, next, type Scene, scene } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 interface Paying extends Scene {
   readonly job: ManualJob<number>

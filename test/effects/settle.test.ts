@@ -9,9 +9,9 @@ import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { waitUntilBlocked } from '../support/database.ts'
 import { again, claimed, failureOf, ledger, returned } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { newWorker, session } from '../support/queue.ts'
 import { codeOf, type Scene, scene } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 /** A dead letter, because it is unknown whether it was charged. */
 async function unknownCharge({ lh }: Scene): Promise<ManualJob<number>> {

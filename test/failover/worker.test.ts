@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { handle, type Job, kind, Leasehold, type ManualJob, type Worker, withTransaction } from '../../src/index.ts'
 import { FAILOVERS, type FailingDatabase, type KindOfFailover } from '../support/failover.ts'
-import { codeOf, inTime, lastFirst, next, run } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
+import { codeOf, inTime, lastFirst, next, run } from '../support/worker.ts'
 
 const charge = kind<number>('charge')
 const refund = kind<number>('refund')

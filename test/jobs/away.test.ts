@@ -7,7 +7,7 @@ import { lookBeforeSweep, sweep } from '../../src/jobs/housekeeping.ts'
 import type { ClaimedJob, Worker } from '../../src/jobs/job.ts'
 import { forgive, settle } from '../../src/jobs/outcome.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
-import { claimNext, enqueueMany, enqueueOne, LEASE_MS, newWorker, jobRow } from '../support/queue.ts'
+import { claimNext, enqueueMany, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 const GAP_MS = LEASE_MS / 3
 

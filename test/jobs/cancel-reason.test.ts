@@ -5,7 +5,7 @@ import type { JobId } from '../../src/jobs/job.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import { settle } from '../../src/jobs/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { claimedBy, enqueueOne, newWorker, jobRow } from '../support/queue.ts'
+import { claimedBy, enqueueOne, jobRow, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)

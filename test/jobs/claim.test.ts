@@ -7,7 +7,16 @@ import { enqueue } from '../../src/jobs/enqueue.ts'
 import type { ClaimedJob, ClaimId } from '../../src/jobs/job.ts'
 import { everyStart, ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { countGenerations, freshDatabase, suiteDatabase } from '../support/database.ts'
-import { claimNext, completeAll, enqueueMany, enqueueOne, LEASE_MS, newWorker, session, jobRow } from '../support/queue.ts'
+import {
+  claimNext,
+  completeAll,
+  enqueueMany,
+  enqueueOne,
+  jobRow,
+  LEASE_MS,
+  newWorker,
+  session,
+} from '../support/queue.ts'
 
 const db = await suiteDatabase()
 await countGenerations(db)

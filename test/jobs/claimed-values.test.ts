@@ -9,7 +9,7 @@ import { settle } from '../../src/jobs/outcome.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/jobs/stored-time.ts'
 import { freshDatabase, suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueOne, LEASE_MS, newWorker, session, jobRow } from '../support/queue.ts'
+import { claimNext, enqueueOne, jobRow, LEASE_MS, newWorker, session } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)

@@ -6,7 +6,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
 import { type Enqueued, enqueue, type NewJob } from '../../src/jobs/enqueue.ts'
 import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
-import { claimNext, completeAll, enqueueMany, enqueueOne, newWorker, session, jobRow } from '../support/queue.ts'
+import { claimNext, completeAll, enqueueMany, enqueueOne, jobRow, newWorker, session } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)

@@ -20,7 +20,7 @@ import {
 } from '../../src/jobs/outcome.ts'
 import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueOne, LEASE_MS, newWorker, jobRow } from '../support/queue.ts'
+import { claimNext, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)

@@ -7,7 +7,7 @@ import { expire, makePartitions, pruneDeadLetters, pruneKeys, sweep } from '../.
 import { redrive } from '../../src/jobs/operator.ts'
 import { complete, settle } from '../../src/jobs/outcome.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { claimNext, countByStatus, enqueueOne, newWorker, pruneHistory, session, jobRow } from '../support/queue.ts'
+import { claimNext, countByStatus, enqueueOne, jobRow, newWorker, pruneHistory, session } from '../support/queue.ts'
 
 const DAY_MS = 86_400_000
 const worker = newWorker()

@@ -8,7 +8,7 @@ import type { ClaimId, JobId } from '../../src/jobs/job.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/jobs/operator.ts'
 import { complete, settle } from '../../src/jobs/outcome.ts'
 import { countGenerations, suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueMany, enqueueOne, newWorker, jobRow } from '../support/queue.ts'
+import { claimNext, enqueueMany, enqueueOne, jobRow, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 await countGenerations(db)

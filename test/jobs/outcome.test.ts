@@ -6,7 +6,7 @@ import { leaseOf } from '../../src/jobs/job.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import { complete, completeWithin, progress, settle } from '../../src/jobs/outcome.ts'
 import { countGenerations, suiteDatabase } from '../support/database.ts'
-import { claimedBy, claimNext, enqueueMany, enqueueOne, newWorker, jobRow } from '../support/queue.ts'
+import { claimedBy, claimNext, enqueueMany, enqueueOne, jobRow, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 await countGenerations(db)

@@ -15,7 +15,16 @@ import { complete, completeWithin, settle } from '../../src/jobs/outcome.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
 import { pause } from '../support/interleave.ts'
-import { claimNext, countByStatus, enqueueMany, enqueueOne, LEASE_MS, newWorker, session, jobRow } from '../support/queue.ts'
+import {
+  claimNext,
+  countByStatus,
+  enqueueMany,
+  enqueueOne,
+  jobRow,
+  LEASE_MS,
+  newWorker,
+  session,
+} from '../support/queue.ts'
 
 const worker = newWorker()
 

@@ -8,7 +8,7 @@ import { cancel, redrive } from '../../src/jobs/operator.ts'
 import { complete, settle } from '../../src/jobs/outcome.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { countingDatabase } from '../support/database.ts'
-import { claimNext, countByStatus, enqueueMany, enqueueOne, LEASE_MS, newWorker, jobRow } from '../support/queue.ts'
+import { claimNext, countByStatus, enqueueMany, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 async function setUp(t: Parameters<typeof countingDatabase>[0]) {
   const db = await countingDatabase(t)

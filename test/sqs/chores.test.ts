@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inTwoPhases, SqsPublisher } from '../../src/sqs/index.ts'
 import { statusTable } from '../../src/tables/index.ts'
+import { gate } from '../support/gate.ts'
 import { createSummaries, letClaimsAge } from '../tables/summaries.ts'
 import { isEmpty, next, sqsScene } from './scene.ts'
-import { gate } from '../support/gate.ts'
 
 test('the recovery beside the consumer publishes a row whose message was never sent', async (t) => {
   const scene = await sqsScene(t)

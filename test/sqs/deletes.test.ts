@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { messageSource } from '../../src/index.ts'
 import { inOneTransaction, inTwoPhases } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries } from '../tables/summaries.ts'
-import { isEmpty, next, silence, sqsScene, through, nextEvents } from './scene.ts'
+import { isEmpty, next, nextEvents, silence, sqsScene, through } from './scene.ts'
 import { message, STANDARD, scripted } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 test('nothing is deleted before the commit: while it waits, the message stays', async (t) => {
   const scene = await sqsScene(t)

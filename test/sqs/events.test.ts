@@ -5,11 +5,11 @@ import type { LogEntry } from '../../src/index.ts'
 import { Events, ofQueue } from '../../src/sqs/events.ts'
 import type { HeldMessage } from '../../src/sqs/held.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
-import { isEmpty, next, silence, sqsScene, nextEvents } from './scene.ts'
+import { isEmpty, next, nextEvents, silence, sqsScene } from './scene.ts'
 import { message, STANDARD, scripted, settled } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 const SECRET = 'the secret'
 const secret = (id: string, receiveCount = 1) => ({ ...message(id, undefined, receiveCount), Body: `"${SECRET}"` })

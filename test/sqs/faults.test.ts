@@ -15,9 +15,9 @@ import {
 import { FAULTS } from '../../tools/faulty-sqs.ts'
 import { randomFrom } from '../../tools/seeded-random.ts'
 import { failureOf } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { type BehindProxy, queueBehindProxy } from './behind-proxy.ts'
-import { gate } from '../support/gate.ts'
 
 const LOST = /ECONNRESET|socket hang up|aborted/
 

@@ -1,12 +1,12 @@
 // FIFO queues: messages whose visibility expired. No message of their group overtakes them, and none takes up room.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { gate } from '../support/gate.ts'
 import { movableClock, movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
-import { next, silence, nextEvents } from './scene.ts'
+import { next, nextEvents, silence } from './scene.ts'
 import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 const MESSAGES = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
 

@@ -7,12 +7,12 @@ import { test } from 'node:test'
 import { z } from 'zod'
 import { inOneUpdate, inTwoPhases, type SqsClient } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { isEmpty, next, sqsScene, through, nextEvents } from './scene.ts'
+import { isEmpty, next, nextEvents, sqsScene, through } from './scene.ts'
 import { type Asked, FIFO, message, refusing, STANDARD, scripted, settled } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 const THREE_AND_ONE = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
 
@@ -103,7 +103,10 @@ test('stop: after a delete that failed for good the rest of the group is returne
   })
   const started: string[] = []
   const consumer = start(t, { handle: ({ id }) => void started.push(id) })
-  const [returned, handled] = await Promise.all([nextEvents(consumer, 'returned', 2), nextEvents(consumer, 'handled', 2)])
+  const [returned, handled] = await Promise.all([
+    nextEvents(consumer, 'returned', 2),
+    nextEvents(consumer, 'handled', 2),
+  ])
   assert.deepEqual(
     returned.map(({ messageId }) => messageId),
     ['a3', 'a2'],

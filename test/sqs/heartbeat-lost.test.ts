@@ -5,13 +5,13 @@ import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { kind, messageSource } from '../../src/index.ts'
 import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { type MovableClock, movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { isEmpty, next, type SqsScene, sqsScene, through } from './scene.ts'
-import { gate } from '../support/gate.ts'
 
 const body = z.object({ id: z.number() })
 /** With no room for another one, so that none of its receives takes the redelivered message. */

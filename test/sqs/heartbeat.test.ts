@@ -6,12 +6,12 @@ import type { Refusal } from '../../src/runtime/batcher.ts'
 import { HeldMessage } from '../../src/sqs/held.ts'
 import type { SqsQueue } from '../../src/sqs/queue.ts'
 import { secondsFor, Visibility } from '../../src/sqs/visibility.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
-import { next, silence, nextEvents } from './scene.ts'
+import { next, nextEvents, silence } from './scene.ts'
 import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 const TWELVE_HOURS_S = 43_200
 const MANY_MINUTES_MS = 1_800_000

@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { SqsConsumer } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { WorkerProcess } from '../support/processes.ts'
 import { startProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
@@ -12,8 +13,7 @@ import { count } from '../support/worker.ts'
 import { createSummaries, letClaimsAge, summaries } from '../tables/summaries.ts'
 import type { Orders } from './programs/consumer.ts'
 import { type Body, handleOf, type Place, type Way } from './programs/ways.ts'
-import { isEmpty, next, type SqsScene, sqsScene, nextEvents } from './scene.ts'
-import { gate } from '../support/gate.ts'
+import { isEmpty, next, nextEvents, type SqsScene, sqsScene } from './scene.ts'
 
 const PROGRAM = fileURLToPath(new URL('programs/consumer.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

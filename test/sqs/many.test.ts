@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { inTwoPhases } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries } from '../tables/summaries.ts'
-import { isEmpty, sqsScene, nextEvents } from './scene.ts'
-import { gate } from '../support/gate.ts'
+import { isEmpty, nextEvents, sqsScene } from './scene.ts'
 
 const MANY = 1_000
 

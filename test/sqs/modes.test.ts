@@ -4,11 +4,11 @@ import { test } from 'node:test'
 import { z } from 'zod'
 import { kind, messageSource } from '../../src/index.ts'
 import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, intoQueues } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { callProvider } from '../support/provider.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { isEmpty, next, sqsScene, through, nextEvents } from './scene.ts'
-import { gate } from '../support/gate.ts'
+import { isEmpty, next, nextEvents, sqsScene, through } from './scene.ts'
 
 const body = z.object({ id: z.number() })
 

@@ -5,12 +5,12 @@ import pg from 'pg'
 import { kind, Leasehold, type LogEntry, messageSource } from '../../src/index.ts'
 import { type Handle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, SqsConsumer } from '../../src/sqs/index.ts'
 import { freshDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { inTime, lastFirst } from '../support/worker.ts'
 import { summaries } from '../tables/summaries.ts'
-import { next, silence, sqsScene, nextEvents } from './scene.ts'
+import { next, nextEvents, silence, sqsScene } from './scene.ts'
 import { message, type Request, STANDARD, scripted, settled } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 const gone = Object.assign(new Error('terminating connection'), { code: '57P01' })
 const mostOf = (requests: readonly Request[]) => requests.map(({ asked }) => asked.MaxNumberOfMessages)

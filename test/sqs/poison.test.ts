@@ -7,12 +7,12 @@ import { Cancel, Fatal, RetryAfter } from '../../src/index.ts'
 import { Acknowledger } from '../../src/sqs/acknowledger.ts'
 import { inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { gate } from '../support/gate.ts'
 import { callProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { isEmpty, next, redeliveringAfter, sqsScene, through, nextEvents } from './scene.ts'
+import { isEmpty, next, nextEvents, redeliveringAfter, sqsScene, through } from './scene.ts'
 import { message, STANDARD, scripted } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 const body = z.object({ id: z.number() })
 
@@ -42,8 +42,8 @@ test('not JSON, too large, not of the schema, given up by its handler: a dead le
   ] as const) {
     const buried = next(busy, 'dead_letter')
     const messageId = await send(url, text, { attributes: { trace: 'abc' } })
-    const letter = await buried
-    assert.deepEqual([letter.messageId, letter.reason, letter.deleted], [messageId, reason, true])
+    const buriedAs = await buried
+    assert.deepEqual([buriedAs.messageId, buriedAs.reason, buriedAs.deleted], [messageId, reason, true])
     const [letter] = await receive(dead, 60)
     assert.equal(letter!.Body, text)
     const { trace, 'leasehold.reason': noted } = letter!.MessageAttributes!

@@ -6,10 +6,10 @@ import type { NotSentError } from '../../src/core/errors.ts'
 import { SqsPublisher, type SqsPublisherOptions } from '../../src/sqs/publisher.ts'
 import type { FaultySqsOptions } from '../../tools/faulty-sqs.ts'
 import { failureOf } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { codeOf } from '../support/worker.ts'
 import { type BehindProxy, queueBehindProxy } from './behind-proxy.ts'
-import { gate } from '../support/gate.ts'
 
 interface Scene extends BehindProxy {
   publisher(options?: Partial<SqsPublisherOptions>): SqsPublisher

@@ -6,11 +6,11 @@ import { SqsConsumer } from '../../src/sqs/index.ts'
 import type { SqsQueue } from '../../src/sqs/queue.ts'
 import { Receiver } from '../../src/sqs/receiver.ts'
 import { startSqs } from '../../tools/sqs.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { inTime, lastFirst } from '../support/worker.ts'
-import { next, silence, nextEvents } from './scene.ts'
+import { next, nextEvents, silence } from './scene.ts'
 import { message, refusal, STANDARD, scripted, settled } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 test('run() rejects when there is no such queue, and the consumer has stopped', async (t) => {
   const undo = lastFirst(t)

@@ -5,9 +5,9 @@ import { z } from 'zod'
 import { Fatal, RetryAfter } from '../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { statusTable } from '../../src/tables/index.ts'
+import { gate } from '../support/gate.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
 import { isEmpty, next, redeliveringAfter, type SqsScene, sqsScene } from './scene.ts'
-import { gate } from '../support/gate.ts'
 
 interface Body {
   readonly id: number

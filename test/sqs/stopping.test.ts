@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoppingError } from '../../src/core/errors.ts'
 import { inTwoPhases } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { isEmpty, next, silence, sqsScene, through, nextEvents } from './scene.ts'
+import { isEmpty, next, nextEvents, silence, sqsScene, through } from './scene.ts'
 import { message, refusal, STANDARD, scripted, settled } from './scripted.ts'
-import { gate } from '../support/gate.ts'
 
 test('handlers that end within the grace period are handled, and nothing is received any more', async (t) => {
   const scene = await sqsScene(t)

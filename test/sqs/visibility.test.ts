@@ -5,10 +5,10 @@ import { HeldMessage } from '../../src/sqs/held.ts'
 import type { SqsClient, SqsConsumer } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
 import { Visibility } from '../../src/sqs/visibility.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
-import { isEmpty, next, sqsScene, through, nextEvents } from './scene.ts'
-import { gate } from '../support/gate.ts'
+import { isEmpty, next, nextEvents, sqsScene, through } from './scene.ts'
 
 /** Of 30 s, and a little more: then it is time to extend. */
 const A_THIRD_MS = 10_100

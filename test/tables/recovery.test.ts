@@ -5,10 +5,10 @@ import { type Chore, handle, kind } from '../../src/index.ts'
 import { type Recovery, statusTable } from '../../src/tables/index.ts'
 import type { RowClaim } from '../../src/tables/outcomes.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { collect, count, scene } from '../support/worker.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
-import { gate } from '../support/gate.ts'
 
 async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
   const db = await freshDatabase(t)
@@ -245,7 +245,7 @@ test('of three workers one runs the recovery in each interval, and reports its c
 
 test('a chore that fails is reported, and one that never ends holds up neither the sweep nor the end', async (t) => {
   const setting = await scene(t)
-  const { promise } = gate()
+  const { opened } = gate()
   let begun = 0
   const chores: Chore[] = [
     { name: 'fails', every: '100ms', run: async () => Promise.reject(new Error('on purpose')) },
@@ -254,7 +254,7 @@ test('a chore that fails is reported, and one that never ends holds up neither t
       every: '100ms',
       run: () => {
         begun++
-        return promise as Promise<never>
+        return opened as Promise<never>
       },
     },
   ]

@@ -9,13 +9,13 @@ import { statusTable } from '../../src/tables/index.ts'
 import type { RowClaim } from '../../src/tables/outcomes.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { type Provider, startProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
 import { lastFirst } from '../support/worker.ts'
 import type { DiesAt } from './programs/summarise.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
-import { gate } from '../support/gate.ts'
 
 const PROGRAM = fileURLToPath(new URL('programs/summarise.ts', import.meta.url))
 

@@ -9,9 +9,9 @@ import type { Queryable } from '../../src/db/lane.ts'
 import { Fatal } from '../../src/index.ts'
 import { statusTable } from '../../src/tables/index.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
-import { gate } from '../support/gate.ts'
 
 async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
   const db = await freshDatabase(t)

@@ -65,8 +65,12 @@ test('without apt, the error names the package to install and the variable to se
 test('a test whose program is missing is skipped with advice, and never in CI', async () => {
   const missing = () => findOrFetch({ ...system, folders: () => [] })
   const { skip } = await needs(missing, {})
-  assert.match(String(skip), /^the shell is not installed.*Install the shell, or set LEASEHOLD_TEST_SHELL to the path of its sh\.$/)
-  for (const env of [{ CI: 'true' }, { LEASEHOLD_NEVER_SKIP: '1' }]) assert.equal((await needs(missing, env)).skip, false)
+  assert.match(
+    String(skip),
+    /^the shell is not installed.*Install the shell, or set LEASEHOLD_TEST_SHELL to the path of its sh\.$/,
+  )
+  for (const env of [{ CI: 'true' }, { LEASEHOLD_NEVER_SKIP: '1' }])
+    assert.equal((await needs(missing, env)).skip, false)
   assert.equal((await needs(() => findOrFetch(system), {})).skip, false)
   await assert.rejects(
     needs(() => Promise.reject(new Error('another error')), {}),

@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase } from '../support/database.ts'
-import { until } from '../support/until.ts'
 import { needsPgBouncer } from '../support/optional-program.ts'
+import { until } from '../support/until.ts'
 
 const withPgBouncer = await needsPgBouncer()
 
@@ -78,24 +78,28 @@ test('unnamed statements with parameters work on any server connection', withPgB
   assert.ok(backends.size <= 3, `${backends.size} server connections`)
 })
 
-test('a client that listens through a transaction pool receives nothing; another client does', withPgBouncer, async (t) => {
-  const { url, pool } = await freshDatabase(t)
-  const bouncer = await startPgBouncer({ url, poolSize: 1 })
-  t.after(bouncer.stop)
-  const heard = { listener: 0, stranger: 0 }
-  const listener = await connected(t, bouncer.url)
-  listener.on('notification', () => heard.listener++)
-  await listener.query('listen news')
+test(
+  'a client that listens through a transaction pool receives nothing; another client does',
+  withPgBouncer,
+  async (t) => {
+    const { url, pool } = await freshDatabase(t)
+    const bouncer = await startPgBouncer({ url, poolSize: 1 })
+    t.after(bouncer.stop)
+    const heard = { listener: 0, stranger: 0 }
+    const listener = await connected(t, bouncer.url)
+    listener.on('notification', () => heard.listener++)
+    await listener.query('listen news')
 
-  const stranger = await connected(t, bouncer.url)
-  stranger.on('notification', () => heard.stranger++)
-  await stranger.query('begin') // Now the stranger has the only server connection, and the notification waits.
-  await stranger.query('select 1')
-  await pool.query('notify news')
-  await stranger.query('commit')
-  await listener.query('select 1')
-  assert.deepEqual(heard, { listener: 0, stranger: 1 })
-})
+    const stranger = await connected(t, bouncer.url)
+    stranger.on('notification', () => heard.stranger++)
+    await stranger.query('begin') // Now the stranger has the only server connection, and the notification waits.
+    await stranger.query('select 1')
+    await pool.query('notify news')
+    await stranger.query('commit')
+    await listener.query('select 1')
+    assert.deepEqual(heard, { listener: 0, stranger: 1 })
+  },
+)
 
 test('in session mode a listening client receives notifications', withPgBouncer, async (t) => {
   const { url, pool } = await freshDatabase(t)

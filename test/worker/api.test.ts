@@ -13,9 +13,9 @@ import {
   withTransaction,
 } from '../../src/index.ts'
 import { STATUSES } from '../../src/jobs/job.ts'
-import { codeOf, collect, count, next, scene, untilStatus } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
 import { jobRow } from '../support/queue.ts'
+import { codeOf, collect, count, next, scene, untilStatus } from '../support/worker.ts'
 
 const mail = kind<{ to: string }>('mail')
 const NOBODY = '999999' as JobId

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, type Kind, kind } from '../../src/index.ts'
 import { type Behind, behindProxy } from '../support/behind-proxy.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, next, type Scene, scene, statements, untilStatus } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
-import { jobRow } from '../support/queue.ts'
 
 const LEASE_MS = 30_000
 const task = kind<number>('task')

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { collect, count, isClaim, isCompletion, nothingHeld, scene, statements } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { type Chore, handle, kind } from '../../src/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { codeOf, collect, count, next, type Scene, scene } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 const idle = [handle(kind('idle'), () => {})]
 const ticks: Chore = { name: 'ticks', every: '100ms', run: async () => ({}) }

@@ -5,11 +5,11 @@ import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { fakeTime } from '../../tools/debian.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
+import { needsFakeTime } from '../support/optional-program.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
 import { countByStatus, jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Act, work, workOf } from './programs/jobs.ts'
-import { needsFakeTime } from '../support/optional-program.ts'
 
 const withFakeTime = await needsFakeTime()
 
@@ -101,27 +101,31 @@ test('a retry is due by the database’s clock, for workers with any clock', wit
 })
 
 for (const name of ['ahead', 'behind'] as const) {
-  test(`a lease expires by the database's clock, for a sweeper whose clock is an hour ${name}`, withFakeTime, async (t) => {
-    const db = await countingDatabase(t)
-    const jobId = await enqueue(db, work.name, 'wait')
-    const honest = await start(t, db, 'honest', { sweep: '1h' })
-    await honest.prints('started')
-    const sweeper = await start(t, db, name)
-    await sweepsOften(db)
-    const { status, claimed_by, lease_generation } = await jobRow(db, jobId)
-    assert.deepEqual([status, claimed_by, lease_generation], ['processing', honest.id, '1'])
+  test(
+    `a lease expires by the database's clock, for a sweeper whose clock is an hour ${name}`,
+    withFakeTime,
+    async (t) => {
+      const db = await countingDatabase(t)
+      const jobId = await enqueue(db, work.name, 'wait')
+      const honest = await start(t, db, 'honest', { sweep: '1h' })
+      await honest.prints('started')
+      const sweeper = await start(t, db, name)
+      await sweepsOften(db)
+      const { status, claimed_by, lease_generation } = await jobRow(db, jobId)
+      assert.deepEqual([status, claimed_by, lease_generation], ['processing', honest.id, '1'])
 
-    honest.kill('SIGKILL')
-    await honest.ends()
-    await sweepsOften(db)
-    assert.equal((await jobRow(db, jobId)).claimed_by, honest.id)
-    await db.clock.advance('30s')
-    await sweeper.prints('started')
-    sweeper.go()
-    await sweeper.prints('completed')
-    const completed = await jobRow(db, jobId)
-    assert.deepEqual([completed.claimed_by, completed.lease_generation], [sweeper.id, '2'])
-  })
+      honest.kill('SIGKILL')
+      await honest.ends()
+      await sweepsOften(db)
+      assert.equal((await jobRow(db, jobId)).claimed_by, honest.id)
+      await db.clock.advance('30s')
+      await sweeper.prints('started')
+      sweeper.go()
+      await sweeper.prints('completed')
+      const completed = await jobRow(db, jobId)
+      assert.deepEqual([completed.claimed_by, completed.lease_generation], [sweeper.id, '2'])
+    },
+  )
 }
 
 /** Waits for a few sweeps by the worker that sweeps every 200 ms. */

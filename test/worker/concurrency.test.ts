@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { handle, type Job, type JobId, kind } from '../../src/index.ts'
-import { until } from '../support/until.ts'
-import { collect, count, isClaim, next, nothingHeld, scene, statements, type Undo } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
 import { jobRow } from '../support/queue.ts'
+import { until } from '../support/until.ts'
+import { collect, count, isClaim, next, nothingHeld, scene, statements, type Undo } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')

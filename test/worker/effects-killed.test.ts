@@ -5,9 +5,9 @@ import { type JobId, Leasehold } from '../../src/index.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { type Line, startWorker, type WorkerProcess } from '../support/processes.ts'
 import { type Provider, startProvider } from '../support/provider.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Step, type Work, work } from './programs/jobs.ts'
-import { jobRow } from '../support/queue.ts'
 
 const PATIENT = { lease: '30s', sweep: '200ms' } as const
 
@@ -90,7 +90,9 @@ for (const [dieAt, happened] of [
       const [effect] = await lh.effects(jobId)
       assert.deepEqual([effect?.state, effect?.generation, effect?.finishedAt], ['started', 1, null])
 
-      const finding = reported ? ({ happened: true, result: 'as the bank says' } as const) : ({ happened: false } as const)
+      const finding = reported
+        ? ({ happened: true, result: 'as the bank says' } as const)
+        : ({ happened: false } as const)
       assert.equal(await lh.settleEffect(jobId, 'charge', finding), 'settled')
       assert.deepEqual(await lh.redrive(jobId), [jobId])
       assert.deepEqual(await completed(after), reported ? 'as the bank says' : { effect: 'charge', number: times })

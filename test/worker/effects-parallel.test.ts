@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Job, NotDone } from '../../src/index.ts'
 import { failureOf, ledger } from '../support/effects.ts'
-import { codeOf, doing, next, type Setting, statements, untilStatus } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
 import { jobRow } from '../support/queue.ts'
+import { codeOf, doing, next, type Setting, statements, untilStatus } from '../support/worker.ts'
 
 const AT_ONCE = { kind: { backoff: { first: 1, max: 1 } } } as const
 
@@ -79,7 +79,7 @@ test('an effect that follows a running one is awaited, too; a later one does not
 })
 
 test('an effect that never ends holds its job no longer than the timeout of its kind, and then none is begun', async (t) => {
-  const { promise: never } = gate()
+  const { opened: never } = gate()
   const jobs: Job<number>[] = []
   const { add, busy } = await doing(
     t,

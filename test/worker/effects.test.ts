@@ -5,10 +5,10 @@ import { Lane } from '../../src/db/lane.ts'
 import { EffectUnknownError, Fatal, type Job, kind, LeaseLostError, NotDone, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { failureOf, ledger } from '../support/effects.ts'
-import { movableTimers } from '../support/movable-clock.ts'
-import { doing, next, type Scene, statements, untilStatus } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { jobRow } from '../support/queue.ts'
+import { doing, next, type Scene, statements, untilStatus } from '../support/worker.ts'
 
 /** Of a lease, and a little more: then it is time to renew. */
 const A_THIRD_MS = 10_100
@@ -39,7 +39,7 @@ test('an effect that throws makes the job a dead letter at once, with attempts l
   )
 })
 
-test("the EffectUnknownError of another job is an ordinary failure", async (t) => {
+test('the EffectUnknownError of another job is an ordinary failure', async (t) => {
   const { busy, add } = await doing(t, () => {
     throw new EffectUnknownError('999', 'charge', 'then')
   })
@@ -48,7 +48,7 @@ test("the EffectUnknownError of another job is an ordinary failure", async (t) =
   assert.ok((await retrying).error instanceof EffectUnknownError)
 })
 
-test("the LeaseLostError of another job is an ordinary failure", async (t) => {
+test('the LeaseLostError of another job is an ordinary failure', async (t) => {
   const { busy, add, db } = await doing(t, () => {
     throw new LeaseLostError({ jobId: '999', generation: 1 })
   })

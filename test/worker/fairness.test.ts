@@ -6,10 +6,10 @@ import pg from 'pg'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, Leasehold, type Worker } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { gate } from '../support/gate.ts'
 import { pruneHistory } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, inTime, isClaim, isCompletion, next, scene, statements } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')

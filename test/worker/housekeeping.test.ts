@@ -6,7 +6,7 @@ import { handle, kind } from '../../src/index.ts'
 import { dropPartitions, pruneKeys } from '../../src/jobs/housekeeping.ts'
 import { DUTIES, takeDuties } from '../../src/runtime/duty.ts'
 import { waitUntilBlocked } from '../support/database.ts'
-import { session, jobRow } from '../support/queue.ts'
+import { jobRow, session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, next, type Scene, scene, statements, untilStatus } from '../support/worker.ts'
 

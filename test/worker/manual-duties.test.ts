@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { kind, LeaseLostError } from '../../src/index.ts'
 import { movableClock } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { count, scene, statements, untilStatus } from '../support/worker.ts'
-import { jobRow } from '../support/queue.ts'
 
 const mail = kind<number>('mail')
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { handle, kind, LeaseLostError, type ManualJob, withTransaction } from '../../src/index.ts'
-import { codeOf, count, next, nothingHeld, type Scene, scene } from '../support/worker.ts'
 import { jobRow } from '../support/queue.ts'
+import { codeOf, count, next, nothingHeld, type Scene, scene } from '../support/worker.ts'
 
 const mail = kind<{ to: string }>('mail', { backoff: { first: '10m' }, maxAttempts: 3 })
 

@@ -126,7 +126,8 @@ const wrong = (value: unknown) => value as never
 test('enqueueMany with bare inputs asks for { input }', async (t) => {
   const { lh } = await scene(t)
   const order = kind<{ orderId: number }>('order')
-  const advice = /enqueueMany\[0\].* has no input; write enqueueMany\(kind, inputs\.map\(\(input\) => \(\{ input \}\)\)\)/
+  const advice =
+    /enqueueMany\[0\].* has no input; write enqueueMany\(kind, inputs\.map\(\(input\) => \(\{ input \}\)\)\)/
   await assert.rejects(lh.enqueueMany(order, wrong([{ orderId: 1 }])), message(advice))
   await assert.rejects(lh.enqueueMany(task, wrong([1])), message(/enqueueMany\[0\].* has no input/))
   await assert.rejects(lh.enqueueMany(task, wrong({ input: 1 })), message(/must be a list/))

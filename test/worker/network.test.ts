@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, type JobId, kind } from '../../src/index.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, inTime, next, nothingHeld, type Scene, statements, untilStatus } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
-import { jobRow } from '../support/queue.ts'
 
 const task = kind<number>('task')
 /** Of a lease, and a little more: then it is time to renew. */
@@ -131,7 +131,10 @@ test('by hand, after a lost reply, the same outcome sent again is the same outco
   void proxy.cutReplies('leasehold/job.settle')
   await assert.rejects(second!.fail('no'))
   assert.equal(await second!.fail('no'), 'pending')
-  assert.deepEqual([(await jobRow(db, completed!.jobId)).result, (await jobRow(db, failed!.jobId)).attempts], ['done', 1])
+  assert.deepEqual(
+    [(await jobRow(db, completed!.jobId)).result, (await jobRow(db, failed!.jobId)).attempts],
+    ['done', 1],
+  )
   await assert.rejects(first!.fail('after all'), { code: 'LEASE_LOST' })
 })
 

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind, LeaseLostError } from '../../src/index.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, next, nothingHeld, scene, unanswered } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
-import { jobRow } from '../support/queue.ts'
 
 const task = kind<number>('task')
 const LEASE_MS = 30_000

@@ -3,11 +3,22 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { handle, kind, type Leasehold } from '../../src/index.ts'
 import type { PauseTarget } from '../../src/jobs/pause.ts'
-import { movableTimers } from '../support/movable-clock.ts'
-import { until } from '../support/until.ts'
-import { collect, count, isClaim, next, nothingHeld, notifications, type Scene, scene, statements, untilStatus } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { jobRow } from '../support/queue.ts'
+import { until } from '../support/until.ts'
+import {
+  collect,
+  count,
+  isClaim,
+  next,
+  nothingHeld,
+  notifications,
+  type Scene,
+  scene,
+  statements,
+  untilStatus,
+} from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')

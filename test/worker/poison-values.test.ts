@@ -4,9 +4,19 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fatal, handle, type JobId, kind, RetryAfter, Snooze } from '../../src/index.ts'
 import { ALL_TRAPS, cyclic, LONE, MB, revoked, throwing, trap, UNSTORABLE } from '../support/poison.ts'
-import { until } from '../support/until.ts'
-import { codeOf, collect, count, next, nothingHeld, type Scene, scene, statements, untilStatus } from '../support/worker.ts'
 import { jobRow } from '../support/queue.ts'
+import { until } from '../support/until.ts'
+import {
+  codeOf,
+  collect,
+  count,
+  next,
+  nothingHeld,
+  type Scene,
+  scene,
+  statements,
+  untilStatus,
+} from '../support/worker.ts'
 
 const task = kind<unknown>('task', { backoff: { first: '1h' } })
 

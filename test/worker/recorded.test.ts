@@ -16,7 +16,7 @@ import { Outcomes } from '../../src/worker/outcomes.ts'
 import type { Outcome } from '../../src/worker/pending-outcome.ts'
 import { Turns } from '../../src/worker/turns.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { LEASE_MS, newWorker, jobRow } from '../support/queue.ts'
+import { jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)

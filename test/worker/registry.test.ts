@@ -4,11 +4,11 @@ import { test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
 import { VERSION } from '../../src/version.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { count, inTime, next, type Scene, scene, statements } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
-import { jobRow } from '../support/queue.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other', { queue: 'slow', maxAttempts: 1 })

@@ -5,9 +5,9 @@ import { z } from 'zod'
 import type { ConnectionOptions } from '../../src/db/connection.ts'
 import { Fatal, handle, kind, Leasehold } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { inTime, lastFirst, next, run, scene } from '../support/worker.ts'
-import { jobRow } from '../support/queue.ts'
 
 const SECRET = 'hunter2-Tr0ub4dor'
 

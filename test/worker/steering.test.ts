@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Cancel, Fatal, type JobId, RetryAfter, Snooze } from '../../src/index.ts'
-import { collect, count, doing, next, nothingHeld, type Scene } from '../support/worker.ts'
 import { gate } from '../support/gate.ts'
 import { jobRow } from '../support/queue.ts'
+import { collect, count, doing, next, nothingHeld, type Scene } from '../support/worker.ts'
 
 /** Milliseconds from the end of the last failed attempt to the next, as stored. */
 async function storedDelay({ db }: Scene, jobId: JobId): Promise<number> {

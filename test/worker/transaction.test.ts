@@ -4,11 +4,11 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { Fatal, type Job, kind, LeaseLostError, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
-import { type TestDatabase } from '../support/database.ts'
-import { until } from '../support/until.ts'
-import { count, doing, next, type Scene, statements } from '../support/worker.ts'
+import type { TestDatabase } from '../support/database.ts'
 import { gate } from '../support/gate.ts'
 import { findJobRow, jobRow } from '../support/queue.ts'
+import { until } from '../support/until.ts'
+import { count, doing, next, type Scene, statements } from '../support/worker.ts'
 
 test('job.complete(tx) that commits has ended the job, with its result', async (t) => {
   const { busy, add, db } = await doing(t, (job, { db }) =>
@@ -111,7 +111,7 @@ async function takeOver({ db, lh }: Scene) {
   return (await lh.claim(kind<number>('task'), { lease: '2h' }))[0]!
 }
 
-test("a handler that drops LeaseLostError is refused: another worker has the job", async (t) => {
+test('a handler that drops LeaseLostError is refused: another worker has the job', async (t) => {
   const heirs: Awaited<ReturnType<typeof takeOver>>[] = []
   const errors: unknown[] = []
   const { busy, add, db } = await doing(t, async (job, setting) => {

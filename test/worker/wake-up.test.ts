@@ -7,10 +7,10 @@ import { handle, kind, type Leasehold } from '../../src/index.ts'
 import { claim, newClaimId, releaseClaim } from '../../src/jobs/claim.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { markBusy } from '../../src/jobs/wake.ts'
-import { LEASE_MS, newWorker, jobRow } from '../support/queue.ts'
+import { gate } from '../support/gate.ts'
+import { jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { count, inTime, next, type Scene, scene, statements } from '../support/worker.ts'
-import { gate } from '../support/gate.ts'
 
 const task = kind<number>('task', { maxAttempts: 1 })
 const other = kind<number>('other')

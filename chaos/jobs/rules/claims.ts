@@ -38,7 +38,9 @@ export function claimRules(history: History): Finding[] {
       crashed.length,
       crashed
         .filter(({ startedAt, endedAt }) => endedAt - startedAt < history.leaseMs - ROUNDING_MS)
-        .map((own) => violationOf(history, own.job, own.generation, `reclaimed after ${ms(own.endedAt - own.startedAt)}`)),
+        .map((own) =>
+          violationOf(history, own.job, own.generation, `reclaimed after ${ms(own.endedAt - own.startedAt)}`),
+        ),
     ),
     finding(
       'only a worker that died, stood still or was cut off loses a lease',
@@ -64,14 +66,21 @@ function ms(value: number): string {
 /** Recorded outcomes, and outcomes that were reported. */
 function twoOutcomes(history: History): string[] {
   const recorded = [...history.attempts.values()].filter(({ length }) => length > 1)
-  const final = history.lines.filter(({ e, outcome }) => e === 'reported' && outcome !== 'refused' && outcome !== 'unknown')
+  const final = history.lines.filter(
+    ({ e, outcome }) => e === 'reported' && outcome !== 'refused' && outcome !== 'unknown',
+  )
   const toldTwice = [...groupedBy(final, ({ job, gen }) => claimKey(job!, gen!)).values()].filter(
     ({ length }) => length > 1,
   )
   return [
     ...recorded.map((all) => {
       const { job, generation } = all[0]!
-      return violationOf(history, job, generation, `${all.map(({ outcome }) => outcome).join(' and ')} under ${generation}`)
+      return violationOf(
+        history,
+        job,
+        generation,
+        `${all.map(({ outcome }) => outcome).join(' and ')} under ${generation}`,
+      )
     }),
     ...toldTwice.map((all) => {
       const { job, gen } = all[0]!
@@ -133,7 +142,9 @@ function handlersAtOnce(history: History): string[] {
       sorted
         .slice(index + 1)
         .filter((later) => later.gen > earlier.gen && isOverlap(history, earlier, later))
-        .map((later) => violationOf(history, later.job, later.gen, `${later.process} ran it while ${earlier.process} did`)),
+        .map((later) =>
+          violationOf(history, later.job, later.gen, `${later.process} ran it while ${earlier.process} did`),
+        ),
     )
   })
 }

@@ -66,7 +66,14 @@ function disagreeing(history: History, lines: readonly Line[]): string[] {
     const w = history.workOf(job, gen)
     const forgets = w !== undefined && workloadOf(history.works.get(w)!.workload).forgets
     if (outcome === 'completed' && forgets && rowOf.get(job) === undefined) return []
-    return [violationOf(history, job, gen, `${outcome} was reported, ${recorded.join() || 'nothing'} is recorded under ${gen}`)]
+    return [
+      violationOf(
+        history,
+        job,
+        gen,
+        `${outcome} was reported, ${recorded.join() || 'nothing'} is recorded under ${gen}`,
+      ),
+    ]
   })
 }
 
@@ -113,7 +120,9 @@ function announced(history: History, reported: readonly Line[]): Finding {
     dead.length,
     dead
       .filter((row) => !byJob.has(row.id) && !bySweep.has(row.id) && !wasSilenced(history, row))
-      .map((row) => violationOf(history, row.id, row.generation, `a dead letter (${row.reason}) that was not reported`)),
+      .map((row) =>
+        violationOf(history, row.id, row.generation, `a dead letter (${row.reason}) that was not reported`),
+      ),
   )
 }
 

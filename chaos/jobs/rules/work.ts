@@ -65,7 +65,9 @@ function notEnded(_history: History, work: Work): string[] {
     if (workloadOf(workload).forgets && runs.some(({ how }) => how === 'returned')) return []
     return [violation(work, 'it is gone')]
   }
-  return rows.filter(({ status }) => ['pending', 'processing'].includes(status)).map(({ status }) => violation(work, status))
+  return rows
+    .filter(({ status }) => ['pending', 'processing'].includes(status))
+    .map(({ status }) => violation(work, status))
 }
 
 function wrongEnd({ rows, rowOf }: History, work: Work, id: string): string[] {

@@ -4,9 +4,9 @@ import { type TestContext, test } from 'node:test'
 import type pg from 'pg'
 import { withTransaction } from '../../../src/index.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import { createIncidents, openIncident, openIncidents, pidOf } from '../../support/incidents.ts'
 import { inTime } from '../../support/worker.ts'
-import { gate } from '../../support/gate.ts'
 
 async function scene(t: TestContext, ddl = ''): Promise<TestDatabase> {
   const db = await freshDatabase(t)

@@ -10,6 +10,7 @@ import {
   WriteGuard,
 } from '../../../src/tables/index.ts'
 import { freshDatabase, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import {
   advisoryLocks,
   createIncidents,
@@ -19,7 +20,6 @@ import {
   pidOf,
 } from '../../support/incidents.ts'
 import { codeOf, inTime } from '../../support/worker.ts'
-import { gate } from '../../support/gate.ts'
 
 const db = await suiteDatabase()
 await createIncidents(db)

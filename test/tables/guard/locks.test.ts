@@ -5,8 +5,8 @@ import type pg from 'pg'
 import { TransactionConflictError } from '../../../src/index.ts'
 import { WriteGuard } from '../../../src/tables/index.ts'
 import { suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
-import { createIncidents, openIncident, pidOf } from '../../support/incidents.ts'
 import { gate } from '../../support/gate.ts'
+import { createIncidents, openIncident, pidOf } from '../../support/incidents.ts'
 
 const db = await suiteDatabase()
 await createIncidents(db)

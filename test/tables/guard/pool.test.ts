@@ -4,10 +4,10 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { WriteGuard } from '../../../src/tables/index.ts'
 import { suiteDatabase } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import { createIncidents, openIncidents, opening } from '../../support/incidents.ts'
 import { until } from '../../support/until.ts'
 import { inTime } from '../../support/worker.ts'
-import { gate } from '../../support/gate.ts'
 
 const db = await suiteDatabase()
 await createIncidents(db)

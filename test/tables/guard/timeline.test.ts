@@ -5,6 +5,7 @@ import pg from 'pg'
 import { withTransaction } from '../../../src/index.ts'
 import { ConcurrentModificationError, WriteGuard } from '../../../src/tables/index.ts'
 import { suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import {
   createIncidents,
   LOCK_ELSEWHERE,
@@ -13,7 +14,6 @@ import {
   opening,
   pidOf,
 } from '../../support/incidents.ts'
-import { gate } from '../../support/gate.ts'
 
 const db = await suiteDatabase()
 await createIncidents(db)
