@@ -1,7 +1,7 @@
-/** What the command lines of both benchmarks have in common. */
+/** The common part of both benchmarks' command lines. */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 
-/** A mistake on the command line: told with the usage, not with a stack. */
+/** A mistake on the command line: reported with the usage, not with a stack. */
 export class UsageError extends Error {}
 
 export function readOptions<const Options extends NonNullable<ParseArgsConfig['options']>>(options: Options) {

@@ -1,13 +1,13 @@
 /**
  * Processor time of one party's backends, where worker and producer are busy at the same time. Each party connects as a role
- * of its own; pg_stat_activity tells which backends are whose, and /proc what each of them has spent. The server's background
- * processes belong to neither.
+ * of its own; pg_stat_activity shows whose backend each is, and /proc its processor time. The server's background processes
+ * belong to neither.
  */
 import type { Client } from 'pg'
 import { processMicros } from './processors.ts'
 
 const ROLES = { worker: 'bench_worker', producer: 'bench_producer' } as const
-/** A backend that ends between two looks takes the rest with it: that of a moment, and a pool ends idle ones only. */
+/** A backend that ends between two readings takes its last moments with it; a pool ends only idle ones. */
 const LOOK_EVERY_MS = 200
 
 export type Party = keyof typeof ROLES
@@ -15,7 +15,7 @@ export type Party = keyof typeof ROLES
 const OF_ROLE = `-- bench.backends
 select pid from pg_stat_activity where usename = $1 and backend_type = 'client backend'`
 
-/** Of a database in which the party may do everything, as whoever made the tables may. */
+/** Of a database in which the party has all rights, as the owner of the tables has. */
 export async function urlFor(admin: Client, url: string, party: Party): Promise<string> {
   const role = ROLES[party]
   const { rowCount } = await admin.query('select from pg_roles where rolname = $1', [role])
@@ -44,7 +44,7 @@ export class Backends {
     this.micros()
   }
 
-  /** All they have spent since they began, those that have ended included. Null where the system does not tell. */
+  /** All their processor time since they began, those that have ended included. Null where the system has no /proc. */
   micros(): number | null {
     let total = 0
     for (const [pid, before] of this.#spent) {

@@ -1,11 +1,11 @@
-/** What was promised of a run, as ratios within it. A missed one is news, not an error. */
+/** The promises about a run, as ratios within it. A missed one is printed, not an error. */
 import type { ContenderName } from './contenders/names.ts'
 import type { Measure, Results, Subject } from './results.ts'
 
 export interface Ratio {
   readonly name: string
   readonly value: number
-  /** Null: told, not promised. */
+  /** Null: printed, not promised. */
   readonly bar: string | null
   readonly holds: boolean | null
 }
@@ -83,7 +83,7 @@ function costOf(name: string, scenario: string, subject: Subject, other: Subject
   return { name: `cost per job: ${name}`, value, ...(most === undefined ? {} : { most }) }
 }
 
-/** The default against graphile-worker with its local queue, which keeps nothing; not kept is told beside it. */
+/** The default against graphile-worker with its local queue, which keeps nothing; not kept is printed beside it. */
 function trickle(scenario: string, most: number): Bar[] {
   const against = (subject: Subject, measure: Measure) => (find: Find) =>
     quotient(find(scenario, subject, measure), find(scenario, 'graphile-worker', measure))

@@ -1,4 +1,4 @@
-/** What every scenario is given. */
+/** The context of every scenario. */
 import type { ContenderName } from './contenders/names.ts'
 import type { Description } from './process/protocol.ts'
 import type { Remote } from './process/remote.ts'
@@ -9,7 +9,7 @@ export interface Bench {
   readonly server: BenchServer
   readonly sizes: Sizes
   readonly results: Results
-  /** Who takes part in this run. */
+  /** The contenders of this run. */
   readonly contenders: readonly ContenderName[]
   /** Of all that take part. */
   readonly descriptions: ReadonlyMap<ContenderName, Description>
@@ -26,7 +26,7 @@ export interface Sizes {
   readonly pairs: number
   /** Drain, steady and never-analyzed. */
   readonly jobs: number
-  /** The same for whoever takes milliseconds for each. */
+  /** The same for contenders that take milliseconds for each. */
   readonly slowJobs: number
   readonly asyncJobs: number
   /** Transactions, and jobs that are done one by one. */

@@ -1,4 +1,4 @@
-/** docs/benchmarks.md and its chart. Only what a run has printed gets in there; the prose around it stays as it is. */
+/** docs/benchmarks.md and its chart. Only output of a run is written there; the prose around it stays. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Report } from './report.ts'
 import { asMarkdown, figureTables, nameOf, ratioTable } from './tables.ts'
@@ -13,7 +13,7 @@ export async function writeDocumentation(report: Report): Promise<void> {
   const [from, to] = [page.indexOf(BEGIN), page.indexOf(END)]
   if (from === -1 || to < from) throw new Error(`docs/benchmarks.md has no place for figures: ${BEGIN} … ${END}`)
   writeFileSync(PAGE, `${page.slice(0, from)}${BEGIN}\n\n${figures(report)}\n\n${page.slice(to)}`)
-  // Its library is among the packages of bench/, of which the rest of the repository knows nothing.
+  // Its library is among the packages of bench/, which the rest of the repository does not use.
   const chart: { draw(report: Report): string } = await import(new URL('chart.ts', import.meta.url).href)
   writeFileSync(CHART, chart.draw(report))
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 export const FIRST_ORDER = 100_000
 
 export interface Input {
-  /** One higher with each: tells jobs apart, whatever ids a queue gives them. */
+  /** One higher with each: identifies jobs under any ids of a queue. */
   readonly orderId: number
   readonly note: string
   readonly template: string

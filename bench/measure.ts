@@ -1,4 +1,4 @@
-/** The clock, which is the same for everybody. */
+/** The clock, which all processes share. */
 import { setTimeout } from 'node:timers/promises'
 import { type Bench, withProcess } from './bench.ts'
 import type { ContenderName } from './contenders/names.ts'
@@ -14,7 +14,7 @@ export interface Span {
   readonly jobs: number
   readonly seconds: number
   readonly nodeMicros: number
-  /** Of all processes of the server. Null where the system does not tell. */
+  /** Of all processes of the server. Null where the system has no figure. */
   readonly databaseMicros: number | null
   /** Of the worker process: see process/statements.ts. */
   readonly statements: number
@@ -29,7 +29,7 @@ export interface DrainOptions extends Partial<WorkOptions> {
   readonly until?: number
   /** Unfinished jobs in the same tables which are not the worker's to take. */
   readonly beside?: number
-  /** Whoever is not done by then, after the warm-up, is measured on what it did. */
+  /** A contender that is not done by then, after the warm-up, is measured on what it did. */
   readonly limitSeconds?: number
 }
 

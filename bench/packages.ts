@@ -1,6 +1,6 @@
 /**
  * The packages of bench/package.json: the peers, and the Node that all contenders run on. They are installed when the
- * benchmark first runs, and again when their lock file has changed; nobody else needs them.
+ * benchmark first runs, and again when their lock file has changed; nothing else needs them.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -1,4 +1,4 @@
-/** All that a run tells: the JSON line, and what the tables and the documentation are made of. */
+/** The whole result of a run: the JSON line, and the source of the tables and the documentation. */
 import type { Ratio } from './bars.ts'
 import type { Sizes } from './bench.ts'
 import type { Description } from './process/protocol.ts'

@@ -1,4 +1,4 @@
-/** What a run has found. Everything here is in the JSON line, so names carry their units. */
+/** The results of a run. Everything here is in the JSON line, so names carry their units. */
 import type { ContenderName } from './contenders/names.ts'
 import { median } from './statistics.ts'
 

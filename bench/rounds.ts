@@ -1,4 +1,4 @@
-/** Round by round, so that what the machine does meanwhile hits all. */
+/** Round by round, so that noise of the machine hits all. */
 import type { Bench } from './bench.ts'
 
 /** Each round starts with another contender. Some may take part in the first rounds only. */

@@ -9,7 +9,7 @@
  * with its spread in parentheses. `floor` is the raw statements in a plain loop, a yardstick and no limit: a worker overlaps
  * claims with completions, the loop does not. A ratio
  * of costs compares processor time per job, Node and database, under a burden and without, in pairs run one after the
- * other. A bar that is missed is printed, not an error: the exit code tells only whether everything ran and every job was
+ * other. A bar that is missed is printed, not an error: the exit code shows only whether everything ran and every job was
  * handled once.
  */
 import { availableParallelism, cpus, totalmem } from 'node:os'

@@ -33,7 +33,7 @@ export class BenchServer {
   readonly #server: PostgresServer
   readonly admin: pg.Client
   readonly version: string
-  /** Whether the log can be read back, to tell page images from the rest. */
+  /** Whether the log can be read back, to separate page images from the rest. */
   readonly canReadWal: boolean
   readonly #templates = new Set<string>()
   #clones = 0
@@ -119,7 +119,7 @@ export class BenchServer {
 
   async #client(database: string): Promise<pg.Client> {
     const client = new pg.Client(this.#url(database))
-    // Should a scenario throw, the server stops under its open sessions; their end is not the news.
+    // Should a scenario throw, the server stops under its open sessions; their errors are ignored.
     client.on('error', () => {})
     await client.connect()
     return client

@@ -4,7 +4,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
-/** Null when any is: a figure that one round lacks is no figure. */
+/** Null when any is null: a figure that one round lacks is not reported. */
 export function medianOrNull(values: readonly (number | null)[]): number | null {
   const known = values.filter((value) => value !== null)
   return known.length === values.length && known.length > 0 ? median(known) : null

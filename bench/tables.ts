@@ -1,4 +1,4 @@
-/** What was found, as tables: for a terminal and for docs/benchmarks.md. The JSON line holds the same, unrounded. */
+/** The results as tables: for a terminal and for docs/benchmarks.md. The JSON line holds the same, unrounded. */
 import type { Ratio } from './bars.ts'
 import { columns } from './columns.ts'
 import type { Figure, Measure, Subject } from './results.ts'

@@ -1,4 +1,4 @@
-/** A process of a demo's own, which talks with it, and which does not end but when the demo says so. */
+/** A child process of a demo, which exchanges messages with it and ends only on its command. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ export interface ChildOptions<FromChild> {
 
 export class Child<FromChild, ToChild extends object> {
   readonly name: string
-  /** Resolves when it has ended, for whatever reason. */
+  /** Resolves when it has ended, for any reason. */
   readonly closed: Promise<void>
   readonly #child: ChildProcess
   #mayEnd = false
@@ -39,10 +39,10 @@ export class Child<FromChild, ToChild extends object> {
   }
 
   send(message: ToChild): void {
-    if (this.#child.connected) this.#child.send(message, () => {}) // To one just killed it fails: 'close' tells of that.
+    if (this.#child.connected) this.#child.send(message, () => {}) // Fails for a process just killed; 'close' reports that.
   }
 
-  /** Like a long garbage collection or a suspended machine: it does nothing, and does not know. */
+  /** Like a long garbage collection or a suspended machine: it does nothing, and does not notice. */
   async pause(): Promise<void> {
     this.#resume = await pauseProcess(this.#child.pid!)
   }
@@ -85,12 +85,12 @@ export class Staff<
     return worker
   }
 
-  /** As a deploy does, by SIGTERM: what is under way is finished or handed back. */
+  /** As a deploy does, by SIGTERM: running work is finished or released. */
   async stop(): Promise<void> {
     await Promise.all(this.all.map((worker) => worker.end('SIGTERM')))
   }
 
-  /** Nobody is hired any more. */
+  /** No process is started any more. */
   async killAll(): Promise<void> {
     this.#isOver = true
     await Promise.all(this.all.map((worker) => worker.end('SIGKILL')))

@@ -31,7 +31,7 @@ export class WorkerProcess {
   readonly name: string
   readonly ready: Promise<void>
   readonly #child: Child<FromWorker, ToWorker>
-  /** What waits for the printer while this worker is held up. */
+  /** Receipts that wait for the printer while this worker is held up. */
   #heldUp: Claim[] | undefined
   #onHeldUp = () => {}
   readonly #onEnding = new Map<string, (ending: Ending) => void>()
@@ -66,7 +66,7 @@ export class WorkerProcess {
     return this.#child.pause()
   }
 
-  /** It goes on as if nothing had happened: what it waited for is printed now. Resolves when all of that has ended. */
+  /** It goes on as if nothing had happened: its waiting receipts are printed now. Resolves when all of them have ended. */
   async wake(): Promise<Ending[]> {
     const heldUp = this.#heldUp ?? []
     this.#heldUp = undefined

@@ -1,11 +1,11 @@
-/** The end of a demo: what was found beside what was expected. */
+/** The end of a demo: findings beside expectations. */
 import type { Screen } from './screen.ts'
 
 export interface Finding {
   readonly what: string
   readonly found: number
   readonly expected: number
-  /** What it counts cannot happen in this run, so that none of it proves nothing. */
+  /** It cannot happen in this run, so that zero proves nothing. */
   readonly isMoot?: boolean
 }
 

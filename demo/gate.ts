@@ -1,4 +1,4 @@
-/** Opens when it has been knocked at so many times: who passes does so because of the others, not because of the time. */
+/** Opens after so many knocks: it depends on the other processes, not on time. */
 export class Gate {
   readonly opened: Promise<void>
   #missing: number

@@ -1,15 +1,15 @@
-/** An LLM that sends a bill for each call: the witness, outside the database. The plot decides when it answers. */
+/** An LLM that bills each call: the witness, outside the database. The plot decides when it replies. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Provider, startProvider } from '../tools/provider.ts'
 import { effectOf } from './summary.ts'
 
-/** Until it answers. */
+/** Resolves when it may reply. */
 export const LLM_MS = 60
 
-/** What it will be paid for, of some rows. */
+/** The billed calls about some rows. */
 export interface Bill {
   readonly calls: number
-  /** One that came with a key it knew was answered from memory, and is free. */
+  /** A call with a known key is answered from memory, and free. */
   readonly billed: number
   readonly rowsPaidTwice: number
 }
@@ -32,7 +32,7 @@ export class Llm {
     return this.#provider.url
   }
 
-  /** Calls about this row are billed at once, and answered when what this returns for each has resolved. */
+  /** Calls about this row are billed at once, and answered when the promise returned for each has resolved. */
   hold(id: number, until: () => Promise<unknown>): void {
     this.#holds.set(effectOf(id), until)
   }
@@ -47,7 +47,7 @@ export class Llm {
     }
   }
 
-  /** Of these rows, those about which it was asked again with a key that it knew. */
+  /** Those of these rows for which it was called again with a known key. */
   knownByKey(ids: readonly number[]): number {
     const { calls } = this.#provider
     return ids.filter((id) => calls.some(({ effect, happened }) => effect === effectOf(id) && !happened)).length

@@ -1,4 +1,4 @@
-/** What a worker process and the demo tell each other. */
+/** The messages between a worker process and the demo. */
 
 /** One claim of one order's receipt. */
 export interface Claim {

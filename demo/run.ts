@@ -1,6 +1,6 @@
 // `npm run demo`: a shop whose workers are killed, paused and cut off while it is open. Exits 0 if all is well at the end.
 //
-// The plot is in story.ts, what is done to the workers in crew.ts, what is true at the end in verdict.ts.
+// The plot is in story.ts, the faults of the workers in crew.ts, the checks at the end in verdict.ts.
 import { once } from 'node:events'
 import { startPostgres } from '../tools/postgres.ts'
 import { Crew } from './crew.ts'

@@ -13,7 +13,7 @@ export const BROKEN_ORDER = 13
 
 /** Receipts that a worker process is in the middle of at a time. */
 export const CONCURRENCY = 3
-/** The default is 30s, which nobody wants to watch. */
+/** The default is 30s, too long to watch. */
 export const LEASE = '2s'
 
 /** Longer than this, and something is wrong. */

@@ -1,4 +1,4 @@
-/** What is seen: the story as it happens and, below it on a terminal, how far the work is, drawn again in place. */
+/** The output: the story as it happens and, below it on a terminal, the progress, drawn in place. */
 import type { Counts } from './shop.ts'
 
 const WIDTH = 78

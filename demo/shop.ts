@@ -25,7 +25,7 @@ export interface Counts {
   readonly deadLetters: number
 }
 
-/** A receipt that somebody has got. */
+/** A receipt that a customer has received. */
 export interface Sent extends Claim {
   readonly worker: string
 }
@@ -39,7 +39,7 @@ export class Shop {
   private constructor(url: string) {
     this.#url = url
     this.pool = new pg.Pool({ connectionString: url })
-    // The server is stopped under idle connections when the demo is interrupted: no news. A query still rejects.
+    // The server is stopped under idle connections when the demo is interrupted: ignored. A query still rejects.
     this.#leasehold = new Leasehold({ pool: this.pool, log: () => {} })
   }
 
@@ -59,8 +59,8 @@ export class Shop {
   }
 
   /**
-   * The next order, over a connection that breaks after the server has committed and before it can say so. Nobody knows
-   * whether the customer has paid, so the API does it all again, and is told what became of the first time.
+   * The next order, over a connection that breaks after the server has committed and before its reply. Whether the customer
+   * has paid is unknown, so the API repeats all of it, and learns the outcome of the first time.
    */
   async takeOrderUnheard(): Promise<{ orderId: number; outcome: Enqueued['outcome'] }> {
     const orderId = ++this.#lastOrder
@@ -98,7 +98,7 @@ export class Shop {
     }
   }
 
-  /** Resolves when each of those receipts was sent under a later claim, and tells which. */
+  /** Resolves with the claims once each of those receipts was sent under a later claim. */
   async untilTakenOver(what: 'killed' | 'paused', signal: AbortSignal): Promise<readonly Sent[]> {
     const { rows } = await this.#until(signal, {
       text: `
@@ -133,7 +133,7 @@ export class Shop {
     await this.pool.end()
   }
 
-  /** Asks until there is a row. */
+  /** Polls until there is a row. */
   async #until(signal: AbortSignal, question: pg.QueryConfig): Promise<pg.QueryResult> {
     for (;;) {
       const answer = await this.pool.query(question)

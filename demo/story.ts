@@ -1,4 +1,4 @@
-/** What happens, act by act, and what is said about it. */
+/** The story act by act, and its text. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Crew, Mode, WorkerProcess } from './crew.ts'
 import type { Claim } from './messages.ts'
@@ -88,7 +88,7 @@ async function unheard({ shop, screen }: Stage): Promise<void> {
   )
 }
 
-/** Shows where the jobs are until told to stop. */
+/** Shows where the jobs are until stopped. */
 async function watch({ shop, screen }: Stage, signal: AbortSignal): Promise<void> {
   let toldOfDeadLetter = false
   while (!signal.aborted) {

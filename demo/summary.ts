@@ -4,9 +4,9 @@ import { statusTable } from '../src/tables/index.ts'
 import { callProvider } from '../tools/provider.ts'
 import { until } from './program.ts'
 
-/** The default is 15m, which nobody wants to watch. A process that lives is not silent for so long on a busy machine either. */
+/** The default is 15m, too long to watch. A live process renews more often than this, even on a busy machine. */
 export const STUCK_AFTER = '6s'
-/** The default is 30s. Every process does it, and any of them may: two at once do not get the same row. */
+/** The default is 30s. Every process runs it; two at once do not get the same row. */
 export const RECOVERY_EVERY_MS = 500
 
 export const summaries = statusTable('summary', { columns: ['result'], stuckAfter: STUCK_AFTER })
@@ -25,7 +25,7 @@ end $$;
 create trigger overwritten after update on summary for each row
   when (old.status = 'completed' and old.result is distinct from new.result) execute function note_overwritten();`
 
-/** What a demo asks of the database while its story is told. */
+/** The queries of a demo while its story runs. */
 export class SummaryDatabase {
   readonly url: string
   readonly pool: pg.Pool
@@ -69,7 +69,7 @@ export async function askLlm(url: string, id: number, key?: string): Promise<str
   return `Summary of row ${id}, in the words of call ${number}.`
 }
 
-/** What the LLM's record calls it. */
+/** Its name in the LLM's record. */
 export function effectOf(id: number): string {
   return `summary-${id}`
 }

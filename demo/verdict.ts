@@ -65,7 +65,7 @@ export async function findings(pool: pg.Pool): Promise<Finding[]> {
   return answers
 }
 
-/** For whoever wants to see for themselves: every order that does not have exactly one receipt. */
+/** A query for the reader: every order that does not have exactly one receipt. */
 export const SEE_FOR_YOURSELF = `\
 select o.id, j.status, j.reason, j.attempts, count(r.order_id)
 from orders o

@@ -1,4 +1,4 @@
-/** What is said before the story and after it. */
+/** The text before the story and after it. */
 import type pg from 'pg'
 import type { Mode } from './crew.ts'
 import { showFindings } from './findings.ts'

@@ -15,8 +15,8 @@ const leasehold = new Leasehold({ pool, log: () => {} })
 async function send(job: Receipt): Promise<void> {
   const { orderId, email } = job.input
   if (!email.includes('@')) throw new Fatal(`${JSON.stringify(email)} is no address`)
-  // A careful handler passes job.signal on and stops here when its lease is lost. This one is of the other sort: it
-  // notices nothing and goes on, and only the fence is in its way.
+  // A careful handler passes job.signal on and stops here when its lease is lost. This one does not: it goes on, and only
+  // the fence stops it.
   await print({ orderId, generation: job.generation })
   await withTransaction(pool, async (tx) => {
     await tx.query('insert into receipt (order_id, generation, worker) values ($1, $2, $3)', [
@@ -24,7 +24,7 @@ async function send(job: Receipt): Promise<void> {
       job.generation,
       name,
     ])
-    // The receipt and the end of the job are one commit. Throws LeaseLostError if somebody else has the job by now.
+    // The receipt and the end of the job are one commit. Throws LeaseLostError if another worker has the job by now.
     if (mode !== 'unfenced') await job.complete(tx)
   })
 }
@@ -58,12 +58,12 @@ function tell(message: FromWorker): void {
 }
 
 process.on('message', ({ orderId, generation }: ToWorker) => printed.emit(`${orderId}/${generation}`))
-// The demo is gone, or we have hung up ourselves: either way there is nothing left to do.
+// The demo has ended, or we have disconnected ourselves: either way there is nothing left to do.
 process.on('disconnect', () => process.exit())
 
 const worker = leasehold.worker([handle(sendReceipt, sendAndTell)], {
   concurrency: CONCURRENCY,
-  // Nothing is claimed ahead, so that what a worker holds is what it is in the middle of.
+  // No prefetch, so that a worker holds only the jobs it is working on.
   prefetch: 0,
   lease: LEASE,
   sweep: '500ms',

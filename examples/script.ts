@@ -1,4 +1,4 @@
-// A script or a test: enqueue some work, do all of it here, look at what came out.
+// A script or a test: enqueue some work, do all of it here, look at the results.
 import { handle, kind, Leasehold } from 'leasehold'
 
 const wordCount = kind<{ text: string }>('word_count')

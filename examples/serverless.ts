@@ -7,12 +7,12 @@ const leasehold = new Leasehold({ connectionString: process.env.DATABASE_URL ?? 
 
 const handlers = [
   handle(thumbnail, async ({ input, signal }) => {
-    signal.throwIfAborted() // Pass it on to whatever takes long.
+    signal.throwIfAborted() // Pass it on to every slow call.
     return { file: `thumbnail-${input.image}.png` }
   }),
 ]
 
-/** What the platform calls. It need not be alone: invocations at the same time get different jobs. */
+/** The platform's entry point. Concurrent invocations get different jobs. */
 export async function invoke(): Promise<number> {
   const { completed } = await leasehold.runOnce(handlers, { concurrency: 10 })
   return completed

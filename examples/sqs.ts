@@ -1,4 +1,4 @@
-// SQS in front of a table of yours: a message says which row, the row says whether there is still something to do.
+// SQS in front of your table: a message names the row, and the row's status decides whether there is work to do.
 import { GetQueueUrlCommand, SQSClient } from '@aws-sdk/client-sqs'
 import { inTwoPhases, SqsConsumer, SqsPublisher } from 'leasehold/sqs'
 import { statusTable } from 'leasehold/tables'
@@ -16,14 +16,14 @@ const summaries = statusTable('summary', { columns: ['result'] })
 await pool.query(
   `create table if not exists summary (id integer primary key, status text not null default 'pending', result text)`,
 )
-await pool.query(summaries.sql()) // Into your migrations with it.
+await pool.query(summaries.sql()) // Put it into your migrations.
 
 // The producer: first the row, then the message. If it is never sent, recovery sends it.
 const publisher = new SqsPublisher(sqs, { queueUrl, body: (id) => ({ id: Number(id) }) })
 await pool.query('insert into summary (id) values (1), (2) on conflict do nothing')
 await publisher.publish([1, 2])
 
-// Rows that are stuck, have failed, or of which nobody was told.
+// Rows that are stuck, have failed, or were never published.
 const recovery = summaries.recovery({ publish: (ids) => publisher.publish(ids), resendAfter: '30m' })
 
 const consumer = new SqsConsumer(sqs, {
@@ -32,7 +32,7 @@ const consumer = new SqsConsumer(sqs, {
   handle: inTwoPhases(summaries, pool, {
     id: (message) => message.body.id,
     effect: async (message, { effectKey }) => {
-      // Pass effectKey on to whatever costs money, and the signal that comes with it.
+      // Pass effectKey on to every paid call, and the signal that comes with it.
       console.log(`summary ${message.body.id}, key ${effectKey('llm').slice(0, 8)}…`)
       return { result: 'short' }
     },

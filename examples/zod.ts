@@ -1,9 +1,9 @@
-// A schema for the input, errors that say what is to become of the job, and what a worker tells while it runs.
+// A schema for the input, errors that steer the job, and the events of a worker.
 import { Cancel, Fatal, handle, InvalidInputError, kind, Leasehold, RetryAfter, Snooze } from 'leasehold'
 import { z } from 'zod'
 
-// Any Standard Schema will do. Checked when a job is enqueued, and parsed when it is claimed: the handler gets what the
-// schema makes of it, here with a default.
+// Any Standard Schema works. Checked when a job is enqueued, and parsed when it is claimed: the handler gets the schema's
+// output, here with a default.
 const charge = kind('charge', {
   input: z.object({
     customer: z.string(),
@@ -48,7 +48,7 @@ const charging = handle(charge, async ({ input, attempt }) => {
   return { charged: `${(input.cents / 100).toFixed(2)} ${input.currency}`, attempt }
 })
 
-// A worker is told of new work, but finds retries by looking: once a second, unless you say so.
+// A worker is notified of new work, but finds retries by polling: once a second by default.
 const worker = leasehold
   .worker([charging], { poll: '100ms' })
   .on('retrying', ({ attempt, error }) => console.log(`  attempt ${attempt} failed: ${(error as Error).message}`))

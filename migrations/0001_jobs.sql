@@ -25,7 +25,7 @@ create sequence leasehold.job_id as bigint;
 -- claim_id is the fence of every write about a claimed job. Worker processes draw it at random, so no claim ever gets the
 -- id of another, also after a failover that lost the last claims (decisions/0002). lease_generation is for stores outside:
 -- 0 until the first claim, then at least the claim's time in milliseconds, and always higher than before.
--- salt tells two jobs apart that got the same id from a sequence that a failover set back.
+-- salt distinguishes two jobs that got the same id from a sequence that a failover set back.
 -- The columns a claim changes lie side by side, so that its WAL record holds little else.
 create table leasehold.job (
   id                  bigint not null default nextval('leasehold.job_id'),
@@ -65,7 +65,7 @@ create table leasehold.job (
   autovacuum_analyze_scale_factor = 0.1
 );
 
--- What a worker walks. A job whose lease once expired may be what killed its worker: it leaves this index for the next.
+-- The index that a worker walks. A job whose lease once expired may have killed its worker: it moves to the next index.
 create index job_to_claim on leasehold.job (queue, priority, available_at, id) where not blocked and crashes = 0;
 
 -- Suspects are claimed apart, in smaller and smaller company (decisions/0007).
@@ -182,8 +182,8 @@ create table leasehold.job_attempt (
 create table leasehold.job_attempt_default partition of leasehold.job_attempt default;
 
 -- Unique per queue. No outcome touches it: a completion held open in a caller's transaction cannot make an enqueue wait.
--- due_at is when prune looks at the key next, at the earliest moment at which it may be free: the job takes its time, and the
--- key is kept for a while after that. So prune walks no key that must stay (decisions/0008).
+-- due_at is when prune looks at the key next, at the earliest moment at which it may be free: the job takes its time, and
+-- the key is kept for a while after that. So prune walks no key that must stay (decisions/0008).
 create table leasehold.idempotency_key (
   queue      text not null,
   key        text not null,
@@ -195,10 +195,10 @@ create table leasehold.idempotency_key (
   constraint key_is_kept_for_a_sane_time check (keep_for between interval '0' and interval '100 years')
 ) with (vacuum_truncate = off);
 
--- What prune walks.
+-- The index that prune walks.
 create index idempotency_key_due on leasehold.idempotency_key (due_at);
 
--- What raise_job_id() and prune look up.
+-- The lookup of raise_job_id() and prune.
 create index idempotency_key_by_job on leasehold.idempotency_key (job_id);
 
 -- When prune looks at a new key. Most jobs finish soon: with a little to spare, most keys are looked at once.

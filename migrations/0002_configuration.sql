@@ -1,8 +1,8 @@
 -- serves code from: 1
 --
--- What the database knows of queues, kinds and workers (decisions/0025). Queues and kinds are stored by configure(), in a
--- deploy step; a worker never writes them. Every column may be null or at its default: a queue or kind that was never
--- configured behaves as if these tables were empty.
+-- The configuration of queues and kinds, and the registry of workers (decisions/0025). Queues and kinds are stored by
+-- configure(), in a deploy step; a worker never writes them. Every column may be null or at its default: a queue or kind
+-- that was never configured behaves as if these tables were empty.
 
 create table leasehold.queue (
   name           text not null,
@@ -65,7 +65,7 @@ create table leasehold.worker (
 
 create sequence leasehold.operator_action_id as bigint;
 
--- Who cancelled, redrove, paused, resumed or settled what. Kept as long as workers are.
+-- Operator actions: cancel, redrive, pause, resume, settle. Kept as long as workers are.
 create table leasehold.operator_action (
   id      bigint not null default nextval('leasehold.operator_action_id'),
   at      timestamptz not null,

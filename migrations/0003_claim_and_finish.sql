@@ -15,25 +15,25 @@ create function leasehold.generation_floor() returns bigint
 -- (decisions/0006).
 --
 -- A spot is a (queue, priority) and the row to start from, such as a mark. The walk is lazy: rows are locked one by one, in
--- the order of the spots, at most `share` from each, until the limit is reached; no later spot is even looked at. Before a row
--- is returned its latest version is locked and tested again, so a row that was claimed, finished or moved since the snapshot
--- is passed over: no two claims return one row.
+-- the order of the spots, at most `share` from each, until the limit is reached; no later spot is even looked at. Before a
+-- row is returned its latest version is locked and tested again, so a row that was claimed, finished or moved since the
+-- snapshot is passed over: no two claims return one row.
 --
--- Without priorities the claim is a look from the beginning of the queues, in their order. It asks each queue which priorities
--- are in use, last row first: ten spots a queue made an idle look over 1,000 queues six times as dear. From the last row,
--- because one that is alive is mostly found at once, and where all are dead there is nothing left to walk: either way dead
--- entries are stepped over once. older_ms and younger_ms are a slice of a look that takes too long as a whole: only jobs that
--- have been due for so long, and not for longer.
+-- Without priorities the claim is a look from the beginning of the queues, in their order. It asks each queue which
+-- priorities are in use, last row first: ten spots a queue made an idle look over 1,000 queues six times as slow. From the
+-- last row, because one that is alive is mostly found at once, and where all are dead there is nothing left to walk: either
+-- way dead entries are stepped over once. older_ms and younger_ms are a slice of a look that takes too long as a whole:
+-- only jobs that have been due for so long, and not for longer.
 --
--- The inputs of one claim come to 16 MiB at most, or it is one job. Stored sizes cost nothing to read. Compressed, an input may
--- be a hundredth of what it is; only if all together may be too much are they rendered, to be measured. Rows that were locked
--- and left out are free again when the claim commits.
+-- The inputs of one claim come to 16 MiB at most, or it is one job. Stored sizes cost nothing to read. Compressed, an input
+-- may be a hundredth of what it is; only if all together may be too much are they rendered, to be measured. Rows that were
+-- locked and left out are free again when the claim commits.
 --
 -- Jobs whose lease expired before (suspects) are claimed apart: crashes between crashes_from and crashes_to.
 -- `buckets` is a bitmap of 1024 bits: only jobs of these partition buckets; null: all.
--- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs it
--- found; available_at, the time of the claim. The others come in no order: sorting would copy each row twice more, and the
--- worker sees in one look whether it must sort.
+-- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs
+-- it found; available_at, the time of the claim. The others come in no order: sorting would copy each row twice more, and
+-- the worker sees in one look whether it must sort.
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
   queues text[], priorities smallint[] default null, from_at timestamptz[] default null, from_id bigint[] default null,
@@ -211,8 +211,9 @@ $$;
 
 -- Makes a claimed job pending again, in place. One job a call: a list would have to be joined, and every join of this
 -- table went wrong under some plan (decisions/0004).
--- A release keeps the job's place in the line, and its expiry. Whatever else returns a job has started it: expires_at, by which
--- it had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire walks.
+-- A release keeps the job's place in the line, and its expiry. Every other requeue follows a start: expires_at, by
+-- which the job had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
+-- walks.
 create function leasehold.requeue(
   job_id bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
 ) returns text
@@ -230,7 +231,7 @@ begin
 end
 $$;
 
--- The worker of an expired lease is alive after all: the sweep's verdict is taken back, if nobody has claimed the job since.
+-- The worker of an expired lease is alive after all: undoes the sweep's verdict, unless the job was claimed since.
 -- Attempt and crash are as before that claim, and the attempt is on record as released. Found by its claim id, and changed
 -- only while no later claim raised the generation, so it happens once.
 create function leasehold.forgive(job_id bigint, claim_id bigint) returns boolean
@@ -263,12 +264,12 @@ begin
 end
 $$;
 
--- The way out of leasehold.job (decisions/0024). A statement locks rows and judges them; this moves them. Whatever else must
--- happen when a job ends is written here, and in the two completions that a test compares with it.
+-- The way out of leasehold.job (decisions/0024). A statement locks rows and judges them; this moves them. All other effects
+-- of a job's end are written here, and in the two completions that a test compares with it.
 --
--- The caller holds the lock of every row it names, so nothing can have changed them since it judged. Or it gives a fence: then
--- only jobs that are held under that claim leave. Answers how many did. The arrays are parallel to job_ids; one that is null is
--- all nulls, and an id that is null names no job.
+-- The caller holds the lock of every row it names, so nothing can have changed them since it judged. Or it gives a fence:
+-- then only jobs that are held under that claim leave. Returns how many did. The arrays are parallel to job_ids; one that
+-- is null is all nulls, and an id that is null names no job.
 --   completed    to the archive for keep_ms; null: deleted, unless it has an idempotency key, which needs its finish time
 --   cancelled    to the archive for 7 days, with the reason
 --   dead_letter  to dead_letter, with reason and error; without an error, with that of its last failed attempt
@@ -339,13 +340,13 @@ begin
 end
 $$;
 
--- Completes large batches of jobs that are not kept: each claim's jobs leave through finish() with the claim as fence. No row is
--- locked beforehand, which took half of the time; for jobs that are kept it made no difference. So this may wait for a row that
--- another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and the answer is false: the
--- completion that looks at each job by itself is next.
+-- Completes large batches of jobs that are not kept: each claim's jobs leave through finish() with the claim as fence. No
+-- row is locked beforehand, which took half of the time; for jobs that are kept it made no difference. So this may wait for
+-- a row that another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and
+-- it returns false: the completion that looks at each job by itself is next.
 --
--- Two of these never wait for each other, since a job is held under one claim. Whatever else it waits for, and that waits for it,
--- is rid of it after the 5 ms.
+-- Two of these never wait for each other, since a job is held under one claim. A deadlock with any other transaction ends
+-- after the 5 ms.
 create function leasehold.complete_and_forget(job_ids bigint[], claim_ids bigint[], worker_id uuid) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp

@@ -1,10 +1,10 @@
 -- serves code from: 1
 --
--- How an idle worker hears of new work at once. NOTIFY is a hint and polling is the truth: whatever goes wrong here costs
--- at most one poll interval (decisions/0016).
+-- Notifies idle workers of new work at once. NOTIFY is a hint and polling is the truth: a failure here costs at most one
+-- poll interval (decisions/0016).
 
 -- While workers cannot keep up, waking them is useless, and a commit that notifies takes a lock of the whole server. So a
--- worker whose claims have come back full for a while says so here, and enqueues stay silent.
+-- worker whose claims have come back full for a while marks its queue here, and enqueues do not notify.
 create table leasehold.busy (
   queue text not null,
   until timestamptz not null,
@@ -22,8 +22,9 @@ begin
 end
 $$;
 
--- Delivered when the caller's transaction commits, once per queue however many jobs it enqueued. Of a queue that was configured
--- not to wake, never: its producers' commits take no lock of the server's, and their transactions can be prepared.
+-- Delivered when the caller's transaction commits, once per queue however many jobs it enqueued. Of a queue that was
+-- configured not to wake, never: its producers' commits take no lock of the server's, and their transactions can be
+-- prepared.
 create function leasehold.wake(queues text[]) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -41,7 +42,7 @@ begin
 end
 $$;
 
--- How many workers may hear it. A sighting changes no column of this index, so it stays a heap-only update.
+-- How many workers may receive it. A sighting changes no column of this index, so it stays a heap-only update.
 create index worker_running on leasehold.worker (id) where stopped_at is null;
 
 -- LISTEN takes no parameter, and the channels bear the schema's name.

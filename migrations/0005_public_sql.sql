@@ -1,6 +1,6 @@
 -- serves code from: 1
 --
--- What SQL callers use: enqueue() for producers in any language, and read-only views. Everything else in the schema is
+-- For SQL callers: enqueue() for producers in any language, and read-only views. Everything else in the schema is
 -- private and may change.
 
 -- Options arrive as one jsonb, so that the signature never grows. What they leave out is taken from the kind, as configure()
@@ -93,7 +93,7 @@ begin
 end
 $$;
 
--- Every job, in whatever table, under the specification's names. The label says why a pending job does not run yet.
+-- Every job of all tables, under the specification's names. The label is why a pending job does not run yet.
 create view leasehold.jobs as
   select j.id, j.queue, j.kind, j.payload, j.partition_key, j.partition_bucket, j.idempotency_key,
     case when j.claim_id is null then 'pending' else 'processing' end::leasehold.job_status as status,
@@ -138,6 +138,6 @@ create view leasehold.attempts as
 create view leasehold.workers as
   select id, label, version, kinds, queues, started_at, last_seen_at, stopped_at from leasehold.worker;
 
--- What operators did.
+-- Operator actions.
 create view leasehold.operator_actions as
   select id, at, action, by, outcome, job_id, queue, kind, detail from leasehold.operator_action;

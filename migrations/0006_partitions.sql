@@ -62,8 +62,9 @@ begin
 end
 $$;
 
--- Archived rows say themselves when they are to be forgotten; attempts are, after keep_attempts. At most one partition of each table a call, oldest first: a clock that is wrong for a minute must not cost the archive.
--- A day stays while an idempotency key has to be kept for one of its jobs: the archive is how prune knows when it finished.
+-- Archived rows carry their own expiry; attempts expire after keep_attempts. Drops at most one partition of
+-- each table a call, oldest first: a clock that is wrong for a minute must not cost the archive. A day stays while an
+-- idempotency key has to be kept for one of its jobs: the archive is how prune knows when it finished.
 create function leasehold.drop_partitions(keep_attempts interval) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp

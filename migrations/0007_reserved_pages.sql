@@ -48,8 +48,8 @@ begin
 end
 $$;
 
--- A logical replica or a partial restore has the rows and not the sequence, and would hand out ids that are in use. Called by
--- every migrate(). Only ever forwards; null for a role that does not own the tables.
+-- A logical replica or a partial restore has the rows and not the sequence, and would hand out ids that are in use. Called
+-- by every migrate(). Only ever forwards; null for a role that does not own the tables.
 create function leasehold.raise_job_id() returns bigint
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp

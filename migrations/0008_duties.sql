@@ -1,7 +1,7 @@
 -- serves code from: 1
 --
--- Who keeps house. A duty is taken by whoever moves its row on: one worker per duty and interval, with no leader to lose
--- and no lock held in between, so it works through a transaction pooler. Each duty is safe to run twice.
+-- Housekeeping duties. A worker takes a duty by moving its row on: one worker per duty and interval, with no leader to
+-- lose and no lock held in between, so it works through a transaction pooler. Each duty is safe to run twice.
 create table leasehold.duty (
   name    text not null,
   next_at timestamptz not null default 'epoch',
@@ -10,7 +10,7 @@ create table leasehold.duty (
 
 insert into leasehold.duty (name) values ('sweep'), ('suspects'), ('expire'), ('prune'), ('partitions');
 
--- Whether the database was away, and from when on leases that ran out meanwhile are swept (decisions/0030). One row.
+-- Whether the database was away, and from when on leases that expired meanwhile are swept (decisions/0030). One row.
 create table leasehold.sweep (
   only_row       boolean not null default true,
   server_started timestamptz,

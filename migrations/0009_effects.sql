@@ -1,10 +1,10 @@
 -- serves code from: 1
 --
--- What was done for a job, and which messages were handled: so that what runs twice has its effect once (decisions/0021).
+-- The effects of jobs, and the handled messages: work that runs twice has its effect once (decisions/0021).
 
 -- The salt is the job's: a job that got the id of another from a sequence that was set back does not find its effects.
 -- A row without finished_at was begun by that run, in that generation; whether it happened, only its worker knows. An effect
--- can be begun again in one generation, so what a run says of it names the run. The columns that change are in no index,
+-- can be begun again in one generation, so a run's report names the run. The columns that change are in no index,
 -- and pages have room for the second version.
 create table leasehold.effect (
   job_id           bigint not null,

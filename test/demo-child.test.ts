@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Child } from '../demo/child.ts'
 
-test('a message to a process killed this moment is lost, and no reason to end the demo', async () => {
+test('a message to a process that was just killed is lost without ending the demo', async () => {
   let lost: Error | undefined
   let child: Child<number, { type: string }> | undefined
   const pid = await new Promise<number>((resolve) => {
@@ -18,7 +18,7 @@ test('a message to a process killed this moment is lost, and no reason to end th
     })
   })
   const ended = child!.end('SIGKILL')
-  // The event loop stands still meanwhile, so that nobody has heard of the death when the message is sent.
+  // The event loop is blocked meanwhile, so that the exit is not known here when the message is sent.
   while (!/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))) {}
   child!.send({ type: 'printed' })
   await ended

@@ -1,4 +1,4 @@
-// `npm run demo:effects`, run for real: the damage that the naive ways do is as certain as its absence afterwards.
+// `npm run demo:effects`, run for real: the naive ways do damage, and claim and guard prevent it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Crew } from '../demo/effects/crew.ts'
@@ -55,7 +55,7 @@ test('without the claim and the guard the demo fails', async (t) => {
 
 test('Ctrl-C leaves nothing behind', async (t) => {
   const demo = new Demo(t, PROGRAM)
-  await demo.said('kill -9: worker 2')
+  await demo.printed('kill -9: worker 2')
   demo.kill('SIGINT')
   assert.equal(await demo.ended, 130, demo.output)
   await demo.untilGone()
@@ -63,12 +63,12 @@ test('Ctrl-C leaves nothing behind', async (t) => {
 
 test('kill -9 in the middle of the evaluations leaves nothing behind either', async (t) => {
   const demo = new Demo(t, PROGRAM)
-  await demo.said('Evaluating:')
+  await demo.printed('Evaluating:')
   demo.kill('SIGKILL')
   await demo.untilGone()
 })
 
-test('it says how it is used, and refuses what there is not', async (t) => {
+test('the demo prints its usage, and refuses unknown arguments', async (t) => {
   const asked = new Demo(t, PROGRAM, '--help')
   assert.equal(await asked.ended, 0)
   assert.match(asked.output, /^Usage: npm run demo:effects/)
@@ -77,7 +77,7 @@ test('it says how it is used, and refuses what there is not', async (t) => {
   assert.match(wrong.output, /--guarded.*\nUsage: npm run demo:effects/s)
 })
 
-test('the verdict finds what was paid for twice, overwritten, unfinished and opened twice', async (t) => {
+test('the verdict finds rows paid twice, overwritten, unfinished and opened twice', async (t) => {
   const { url } = await freshDatabase(t)
   const [database, llm] = [await Database.open(url), await Llm.start()]
   t.after(() => Promise.all([database.close(), llm.stop()]))

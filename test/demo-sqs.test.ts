@@ -50,7 +50,7 @@ test('without the claim and the key the demo fails', async (t) => {
   const [overwritten] = demo.verdict('finished results overwritten') as [number]
   assert.ok(overwritten >= ROWS.twice.length + ROWS.interrupted.length, `${overwritten}`)
   assert.deepEqual(demo.verdict('late commits of the stopped consumer, refused'), [0, CONCURRENCY, '✗'])
-  // Nothing to take back and nothing to be known by: neither right nor wrong.
+  // No rows to reclaim and no keys to check: neither right nor wrong.
   assert.deepEqual(demo.verdict('their rows, taken back by recovery'), [0, Number.NaN, '–'])
   assert.deepEqual(demo.verdict('calls made again that the LLM knew by their key'), [0, Number.NaN, '–'])
   assert.deepEqual(demo.verdict('early message: handed back until its row was there'), [0, 1, '✗'])
@@ -59,7 +59,7 @@ test('without the claim and the key the demo fails', async (t) => {
 
 test('Ctrl-C leaves nothing behind', async (t) => {
   const demo = new Demo(t, PROGRAM)
-  await demo.said('Act 1, duplicates')
+  await demo.printed('Act 1, duplicates')
   demo.kill('SIGINT')
   assert.equal(await demo.ended, 130, demo.output)
   await demo.untilGone()
@@ -67,12 +67,12 @@ test('Ctrl-C leaves nothing behind', async (t) => {
 
 test('kill -9 leaves nothing behind either, not even the consumer that stands still', async (t) => {
   const demo = new Demo(t, PROGRAM)
-  await demo.said('SIGSTOP: consumer 3')
+  await demo.printed('SIGSTOP: consumer 3')
   demo.kill('SIGKILL')
   await demo.untilGone()
 })
 
-test('it says how it is used, and refuses what there is not', async (t) => {
+test('the demo prints its usage, and refuses unknown arguments', async (t) => {
   const asked = new Demo(t, PROGRAM, '--help')
   assert.equal(await asked.ended, 0)
   assert.match(asked.output, /^Usage: npm run demo:sqs/)
@@ -81,7 +81,7 @@ test('it says how it is used, and refuses what there is not', async (t) => {
   assert.match(wrong.output, /--guarded.*\nUsage: npm run demo:sqs/s)
 })
 
-test('the verdict finds what was billed twice, overwritten, unfinished, and left in a queue', async (t) => {
+test('the verdict finds rows billed twice, overwritten, unfinished, and left in a queue', async (t) => {
   const { url } = await freshDatabase(t)
   const [database, sqs, llm] = [new SummaryDatabase(url), await startSqs(), await Llm.start()]
   t.after(() => Promise.all([database.close(), sqs.stop(), llm.stop()]))

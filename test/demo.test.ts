@@ -43,7 +43,7 @@ test('without the fence receipts are sent twice, and the demo fails', async (t) 
 
 test('Ctrl-C leaves nothing behind', async (t) => {
   const demo = new Demo(t, PROGRAM)
-  await demo.said('kill -9: worker 2')
+  await demo.printed('kill -9: worker 2')
   demo.kill('SIGINT')
   assert.equal(await demo.ended, 130, demo.output)
   await demo.untilGone()
@@ -51,7 +51,7 @@ test('Ctrl-C leaves nothing behind', async (t) => {
 
 test('kill -9 leaves nothing behind either, not even the worker that stands still', async (t) => {
   const demo = new Demo(t, PROGRAM)
-  await demo.said('SIGSTOP: worker 3')
+  await demo.printed('SIGSTOP: worker 3')
   demo.kill('SIGKILL')
   await demo.untilGone()
 })

@@ -1,5 +1,5 @@
-// The SQL that the pages show: run as it is, in the order it is shown, and it changes as many rows as the page says. And the
-// TypeScript of the page on SQS, compiled; that of the README is run by package.test.ts.
+// Runs the SQL of the pages unchanged, in order, and checks the promised numbers of changed rows. Compiles the TypeScript of
+// the page on SQS; package.test.ts runs that of the README.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ for (const [page, least] of [
   ['write-guard.md', 8],
   ['sql.md', 7],
 ] as const) {
-  test(`the SQL in docs/${page} does what it says`, async (t) => {
+  test(`the SQL in docs/${page} changes the promised rows`, async (t) => {
     const db = await freshDatabase(t)
     const client = await db.connect()
     const statements = statementsOf(page)
@@ -42,7 +42,7 @@ for (const [page, least] of [
   })
 }
 
-/** What the page takes for granted: things of its reader's. */
+/** Declarations that the page assumes its reader has. */
 const OF_THE_READER = `
 declare function llm(prompt: object, options: { signal: AbortSignal; idempotencyKey?: string }): Promise<string>
 declare function addSummary(tx: pg.ClientBase): Promise<string>

@@ -14,7 +14,7 @@ interface Example {
   /** Resolves when this was printed. */
   printed(text: string): Promise<void>
   kill(signal: NodeJS.Signals): void
-  /** What was printed, by line, once it has ended well. */
+  /** The printed lines, once it has ended with success. */
   readonly lines: Promise<string[]>
 }
 
@@ -64,7 +64,7 @@ test('receipts: paid and enqueued in one commit, sent and completed in another',
   assert.deepEqual(rows, [{ order_id: 9182, status: 'completed' }])
 })
 
-test('sqs.ts: two rows are told of and done, and nothing is left in the queue', async (t) => {
+test('sqs.ts: two rows are published and done, and nothing is left in the queue', async (t) => {
   const { url, pool } = await freshDatabase(t)
   const sqs = await startSqs()
   t.after(() => sqs.stop())
@@ -96,7 +96,7 @@ test('serverless.ts: a batch an invocation, until nothing is left', async (t) =>
   ])
 })
 
-test('manual.ts: a failed attempt is tried again, and a claim has one outcome', async (t) => {
+test('manual.ts: a failed attempt is retried, and a claim has one outcome', async (t) => {
   assert.deepEqual(await linesOf(t, 'manual.ts'), [
     'May, attempt 1: pending',
     'May, attempt 1, once more: LEASE_LOST',
@@ -128,6 +128,6 @@ test('zod.ts: a schema, errors that steer, events and a log', async (t) => {
     'log, charge: job 6 (charge) is a dead letter: attempts_exhausted; see its last_error',
     'fay: dead_letter',
   ]
-  // The outcome is in the database a moment before the worker tells of it, so the order of lines is not promised.
+  // The outcome is in the database a moment before the worker emits its event, so the order of lines is not promised.
   assert.deepEqual(lines.sort(), expected.sort())
 })

@@ -1,4 +1,4 @@
-// What is published, as its users get it: packed, installed into an empty project, compiled and run from there. The README's
+// The published package as users get it: packed, installed into an empty project, compiled and run from there. The README's
 // example is taken from the README.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -55,7 +55,7 @@ function install(...packages: string[]): Promise<string> {
   return output(project, 'npm', 'install', ...flags, ...packages)
 }
 
-/** What npm tells the scripts it runs would make an npm within them believe that it is in this directory. */
+/** The variables that npm sets for its scripts would make a nested npm use this directory. */
 function environment(): NodeJS.ProcessEnv {
   const isOfThisRun = /^npm_(package|lifecycle|config_local_prefix)|^INIT_CWD$/
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOfThisRun.test(name)))
@@ -65,7 +65,7 @@ function run(cwd: string, command: string, args: readonly string[], env = {}): C
   return spawn(command, args, { cwd, env: { ...environment(), ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
 }
 
-/** What a program prints, if it ends well. */
+/** The output of a program that ends with success. */
 async function output(cwd: string, command: string, ...args: string[]): Promise<string> {
   return ended(run(cwd, command, args))
 }
@@ -124,7 +124,7 @@ test('every page that the README links to is in the package', () => {
   }
 })
 
-test('it brings pg, the types of pg, and nothing else of ours', async () => {
+test('the package installs pg, the types of pg, and nothing else', async () => {
   const { dependencies } = JSON.parse(await output(project, 'npm', 'ls', '--json', '--depth=1'))
   assert.deepEqual(Object.keys(dependencies), ['leasehold'])
   // An optional peer is listed, too, but has no version: it is not there.
@@ -135,7 +135,7 @@ test('it brings pg, the types of pg, and nothing else of ours', async () => {
   assert.ok(!existsSync(join(project, 'package-lock.json')))
 })
 
-test('without the SDK only leasehold/sqs is missing, and it says what it misses', async () => {
+test('without the SDK only leasehold/sqs is missing, and its error names the missing package', async () => {
   writeFileSync(join(project, 'sqs.mjs'), `import 'leasehold/sqs'`)
   await assert.rejects(output(project, process.execPath, 'sqs.mjs'), /Cannot find package '@aws-sdk\/client-sqs'/)
 })

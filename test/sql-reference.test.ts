@@ -1,4 +1,4 @@
-// docs/sql.md lists what the database has: every column, option and word, in the order in which the database has them.
+// docs/sql.md lists every column, option and word of the database, in the database's order.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'

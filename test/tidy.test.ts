@@ -109,7 +109,46 @@ test('no test is skipped, focused or left to do, and nothing is left for later i
   for (const path of everything.filter((file) => file !== 'test/tidy.test.ts')) {
     assert.doesNotMatch(read(path), /\b(test|it|describe|t)\.(only|skip|todo)\b|\b(TODO|FIXME|XXX)\b/, path)
   }
+  // Tests of programs that a machine may lack, and of shells on Windows. Neither is skipped in CI.
+  const exceptions = ['test/support/optional-program.ts', 'test/tools/postgres.test.ts', 'test/tidy.test.ts']
+  for (const path of tests.filter((file) => !exceptions.includes(file))) {
+    assert.doesNotMatch(read(path), /\{ (skip|todo|only): /, path)
+  }
 })
+
+/** The forms that make a reader look for the actor. Per 1,000 words of comments, or of prose. */
+const VAGUE = [
+  { words: /\b(somebody|nobody|whoever|whatever|anybody)\b/gi, most: 1 },
+  { words: /\b(tell|tells|told|telling|say|says|said|saying)\b/gi, most: 1.5 },
+]
+/** Switch on when the documentation has been rewritten. */
+const PROSE_IS_CHECKED: boolean = false
+
+test('comments and prose name the actor and use the verbs of the field', () => {
+  const comments = sources.filter((file) => !file.endsWith('.generated.ts')).map((file) => commentsOf(read(file)))
+  const pages = readdirSync(new URL('docs', ROOT)).filter((file) => file.endsWith('.md'))
+  const prose = ['README.md', ...pages.map((file) => `docs/${file}`)].map((file) => withoutCode(read(file)))
+  const texts: [what: string, parts: string[]][] = [['comments of src', comments]]
+  if (PROSE_IS_CHECKED) texts.push(['README and docs', prose])
+  for (const [what, parts] of texts) {
+    const text = parts.join('\n')
+    const thousands = text.match(/[A-Za-z']+/g)!.length / 1_000
+    for (const { words, most } of VAGUE) {
+      const found = text.match(words) ?? []
+      assert.ok(found.length <= most * thousands, `${what}: ${found.length} times ${[...new Set(found)].join(', ')}`)
+    }
+  }
+})
+
+function commentsOf(source: string): string {
+  return [...source.matchAll(/\/\*([\s\S]*?)\*\/|(?:^|\s)\/\/(.*)/gm)]
+    .map(([, block, line]) => block ?? line)
+    .join('\n')
+}
+
+function withoutCode(page: string): string {
+  return page.replaceAll(/^```[\s\S]*?^```/gm, '')
+}
 
 test('files stay short enough to read', () => {
   const limits: Record<string, number> = {

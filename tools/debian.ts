@@ -1,5 +1,5 @@
-// Programs that npm does not have, from Debian packages that are unpacked to a cache and never installed:
-// no root is needed, and the machine stays as it was. What is installed already, or named by a variable, comes first.
+// Programs that npm does not have, from Debian packages that are unpacked to a cache and never installed: no root is needed,
+// and the machine is not changed. An installed program, or one named by a variable, comes first.
 //
 // One detached shell fetches, unpacks and renames the result into its place. It lives on when this process is killed,
 // finishes its work, and removes its directory: a cache is whole or absent, and nothing else remains.
@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 import { canWriteIn, ownCache } from './cache.ts'
 
 export interface Wanted {
-  /** For people, in messages. */
+  /** The name in messages. */
   name: string
   /** An environment variable with the path of the file. If it is set, nothing else is tried. */
   variable: string
@@ -23,6 +23,9 @@ export interface Wanted {
   folders(root: string): string[]
   packages: string[]
 }
+
+/** The machine has no such program, and it could not be fetched. The first line of the message is advice. */
+export class ProgramMissingError extends Error {}
 
 /** The path of the file, and the folder the packages were unpacked to if they had to be fetched. */
 export async function findOrFetch(wanted: Wanted): Promise<{ path: string; root: string | undefined }> {
@@ -35,7 +38,8 @@ export async function findOrFetch(wanted: Wanted): Promise<{ path: string; root:
   if (installed) return { path: installed, root: undefined }
   const root = await debianFiles(wanted.packages).catch((error: Error) => {
     const advice = `Install ${wanted.name}, or set ${wanted.variable} to the path of its ${wanted.file}`
-    throw new Error(`${wanted.name} is not installed and could not be fetched. ${advice}.\n${error.message}`)
+    const what = `${wanted.name} is not installed and could not be fetched. ${advice}.`
+    throw new ProgramMissingError(`${what}\n${error.message}`)
   })
   const path = fileIn(root, wanted)
   if (path) return { path, root }
@@ -50,7 +54,7 @@ function fileIn(root: string, { file, folders }: Wanted): string | undefined {
 
 /**
  * The environment in which a process sees another time of day: `'+1h'`, `'-30s'`. Its monotonic clock, and so its
- * timers, stay honest. Each such process keeps two small files in /dev/shm until it ends by itself; `kill -9` leaves them.
+ * timers, are not shifted. Each such process keeps two small files in /dev/shm until it exits; `kill -9` leaves them.
  */
 export async function fakeTime(shift: string): Promise<Record<string, string>> {
   const { path } = await findOrFetch({
@@ -60,7 +64,7 @@ export async function fakeTime(shift: string): Promise<Record<string, string>> {
     folders: (root) => librariesIn(root).map((folder) => join(folder, 'faketime')),
     packages: ['libfaketime'],
   })
-  // A space ends a path in LD_PRELOAD, and nothing escapes it. The search path has no such trouble.
+  // A space ends a path in LD_PRELOAD, and nothing escapes it. The search path may hold spaces.
   const libraries = [dirname(path), process.env.LD_LIBRARY_PATH].filter(Boolean).join(':')
   const preload = { LD_PRELOAD: basename(path), LD_LIBRARY_PATH: libraries }
   return { ...preload, FAKETIME: shift, FAKETIME_DONT_FAKE_MONOTONIC: '1' }
@@ -123,7 +127,7 @@ export async function debianFiles(packages: string[]): Promise<string> {
 
   const work = `${result}-${randomBytes(6).toString('hex')}`
   const child = spawn('/bin/sh', ['-c', FETCHER, 'fetcher', work, result, ...packages], {
-    detached: true, // Ctrl-C is not for it.
+    detached: true, // Ctrl-C must not reach it.
     cwd: '/',
     env: { ...process.env, LC_ALL: 'C' },
     stdio: ['ignore', 'pipe', 'ignore'],

@@ -1,7 +1,7 @@
 /**
- * Writes schema.sql: what the migrations add up to, as the server describes it. It is for reading and for review, and a
- * test compares it with a migrated database. Daily partitions are left out: they depend on the day. So is migration_turn, which
- * migrate() uses while it builds an index.
+ * Writes schema.sql: the migrated schema, as the server describes it. It is for reading and for review, and a
+ * test compares it with a migrated database. Daily partitions are left out: they depend on the day. So is migration_turn,
+ * which migrate() uses while it builds an index.
  */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

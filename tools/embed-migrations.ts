@@ -31,8 +31,7 @@ export function readMigration(file: string, sql: string, version: number): Migra
 }
 
 /**
- * A name that an index had before cannot be used by a migration without a transaction: the old index would be taken for the
- * new one.
+ * A migration without a transaction cannot reuse the name of an earlier index: the old index would be taken for the new one.
  */
 export function checkIndexNames(migrations: readonly Migration[]): void {
   const names = new Set<string>()

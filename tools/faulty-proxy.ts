@@ -1,7 +1,7 @@
 // A proxy in front of PostgreSQL that fails on command, as networks do.
 //
-// It sees bytes, not TLS: give it a URL without. Bytes are matched, not messages: the text of a statement is there when it
-// is parsed, and a prepared statement's name each time it is bound.
+// It sees bytes, not TLS: give it a URL without. It matches bytes, not messages: the text of a statement appears when it is
+// parsed, and a prepared statement's name each time it is bound.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { resetSocket } from './reset.ts'
@@ -14,19 +14,19 @@ export interface FaultyProxy {
   readonly connections: number
   /** Resets every open connection. */
   cut(): void
-  /** Nothing passes any more, in either direction, and nobody is told: sockets stay open, and new ones are accepted. */
+  /** Nothing passes any more, in either direction, without notice: sockets stay open, and new ones are accepted. */
   freeze(): void
-  /** What was held passes now, also the news that one side has gone in the meantime. */
+  /** Held data passes now, also the end of a side that has closed in the meantime. */
   thaw(): void
-  /** What the server says arrives so much later, in its order. 0 again: at once. */
+  /** Delays the server's data by this long, in order. 0 again: at once. */
   delayReplies(ms: number): void
   /** Resets each new connection at once. Those that are open stay. */
   refuse(): void
   accept(): void
   /**
-   * The client of the next `times` messages that match never learns what became of them: the server has answered in
-   * full, so it has committed or failed, but the answer is dropped and the connection reset. Resolves when that has
-   * happened `times` times. The client must wait for each answer before its next message, as `pg` does by default.
+   * The client of the next `times` messages that match never learns their outcome: the server has replied in full, so it has
+   * committed or failed, but the reply is dropped and the connection reset. Resolves when that has happened `times` times.
+   * The client must wait for each reply before its next message, as `pg` does by default.
    */
   cutReplies(pattern: RegExp | string, times?: number): Promise<void>
   /** Cuts what is open. */
@@ -46,7 +46,7 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
   let refusing = false
   const delay: Delay = { ms: 0 }
 
-  // Half-open, so that one side may finish its sentence after the other has said goodbye.
+  // Half-open, so that one side may finish after the other has closed.
   const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
     if (refusing) {
       resetSocket(client.on('error', () => {}))
@@ -123,7 +123,7 @@ class Link {
   readonly #client: Socket
   readonly #server: Socket
   readonly #faults: ReplyFault[]
-  /** What the client has said since the server last spoke: a message may come in pieces. */
+  /** The client's bytes since the server last sent: a message may arrive in pieces. */
   #unanswered = ''
   #fault: ReplyFault | undefined
   #withheld = Buffer.alloc(0)
@@ -142,7 +142,7 @@ class Link {
   }
 
   freeze(): void {
-    this.#client.pause() // Unread, so that the kernel holds the bytes and hides that a side has gone.
+    this.#client.pause() // Unread, so that the kernel holds the bytes and hides that a side has closed.
     this.#server.pause()
   }
 
@@ -198,14 +198,14 @@ class Link {
     if (this.#delayed.length > 0) setTimeout(() => this.#passDelayed(), this.#delayed[0]!.at - now).unref()
   }
 
-  /** When one side is gone, so is the other, in the same manner. */
+  /** When one side has closed, so has the other, in the same manner. */
   #follow(socket: Socket, other: Socket): Promise<void> {
     socket.setNoDelay(true).on('error', () => {})
     return new Promise((resolve) => {
       socket.once('close', (failed) => {
         if (failed) resetSocket(other)
         else other.destroySoon()
-        if (this.#fault) this.#fault.left++ // Nothing was answered, so the fault is still to come.
+        if (this.#fault) this.#fault.left++ // There was no reply, so the fault is still to come.
         this.#fault = undefined
         resolve()
       })
@@ -214,8 +214,8 @@ class Link {
 }
 
 /**
- * Whether there is a ReadyForQuery among these messages, each one a letter and a length that counts itself. The first
- * bytes of an answer prove nothing: they may be a notification, or rows of a statement that is yet to commit.
+ * Whether there is a ReadyForQuery among these messages, each one a letter and a length that counts itself. The first bytes
+ * of a reply prove nothing: they may be a notification, or rows of a statement that is yet to commit.
  */
 function answersInFull(messages: Buffer): boolean {
   for (let at = 0; at + 5 <= messages.length; at += 1 + messages.readUInt32BE(at + 1))

@@ -1,5 +1,5 @@
-// A proxy in front of an SQS that fails on command or by chance, as SQS and the network between do: messages come twice and
-// out of order, replies are lost after the deed, batches fail in part, receipt handles go stale.
+// A proxy in front of an SQS that fails on command or by chance, as SQS and the network do: messages are duplicated and
+// reordered, replies are lost after the request, batches fail in part, receipt handles go stale.
 //
 // The SDK speaks JSON over HTTP: POST / with the action in a header. Each request meets at most one fault, and which one is
 // decided by the seed, the action and how many of that action came before: the order in which different actions arrive
@@ -19,9 +19,9 @@ import { randomFrom, type SeededRandom, shuffled } from './seeded-random.ts'
  * drop reply     all is carried out, and the connection reset
  * cut reply      the same, in the middle of the reply
  * server error   500, nothing is carried out
- * throttle       the same, as SQS says that there is too much of it
- * fail part      of a batch: some entries are not carried out, and are answered as failed
- * duplicate      a receive is answered with a copy of an earlier message, too, its receipt handle included; not in a FIFO
+ * throttle       the same, with the error of SQS for too many requests
+ * fail part      of a batch: some entries are not carried out, and are reported as failed
+ * duplicate      a receive also returns a copy of an earlier message, its receipt handle included; not in a FIFO
  *                queue, which repeats a message only when its visibility has ended
  * reorder        of a receive: its messages in another order, but for those of one group
  */
@@ -45,7 +45,7 @@ export interface FaultRule {
   readonly action?: string
   /** From 0 to 1, for each request. Default: 1. */
   readonly chance?: number
-  /** Then it is over. Default: 1, or without end when there is a chance. */
+  /** How often. Default: 1, or without end when there is a chance. */
   readonly times?: number
   /** fail part: which entries, by their JSON. Default: each with a chance of one half, and one at least. */
   readonly entries?: (entry: string) => boolean
@@ -67,14 +67,14 @@ export interface FaultySqsOptions {
 
 export interface FaultySqs {
   readonly endpoint: string
-  /** What the SDK needs to know. Say `maxAttempts: 1` to see every fault. */
+  /** The client configuration for the SDK. Set `maxAttempts: 1` to see every fault. */
   readonly config: SQSClientConfig
   readonly client: SQSClient
   /** How often each fault has happened, and stale handles were refused (entries, not requests). */
   readonly happened: Readonly<Record<Fault | 'stale handle', number>>
   /** How many requests came, by action. */
   readonly requests: ReadonlyMap<string, number>
-  /** From now on. Resolves when it has happened as often as it is to. */
+  /** From now on. Resolves when it has happened as often as wanted. */
   fault(rule: FaultRule): Promise<void>
   /** No more faults, but for stale handles. */
   calm(): void
@@ -111,7 +111,7 @@ interface Answer {
 }
 
 const ABOUT_MESSAGES = /^(SendMessage|ReceiveMessage|DeleteMessage|ChangeMessageVisibility)(Batch)?$/
-/** Remembered for copies, of each queue. */
+/** Messages of each queue, kept for copies. */
 const REMEMBERED = 1_000
 
 export async function startFaultySqs(
@@ -164,7 +164,7 @@ export async function startFaultySqs(
     else response.end(bytes)
   }
 
-  /** At most one, and it is counted: what is chosen here does happen. */
+  /** At most one, and it is counted: a chosen fault does happen. */
   function choose(question: Question): ActiveRule | undefined {
     const rule = rules.find(
       (each) => each.left > 0 && applies(each, question) && question.random() < (each.chance ?? 1),
@@ -197,7 +197,7 @@ export async function startFaultySqs(
     for (const { Id, ReceiptHandle } of question.body.Entries ?? []) if (isStale(ReceiptHandle)) failed.set(Id, STALE)
     if (rule?.fault === 'fail part') {
       const { code: Code = 'InternalError', senderFault: SenderFault = false } = rule
-      for (const { Id } of chosenEntries(question, rule)) failed.set(Id, { Code, SenderFault, Message: 'As told.' })
+      for (const { Id } of chosenEntries(question, rule)) failed.set(Id, { Code, SenderFault, Message: 'As scripted.' })
     }
     if (question.action === 'ReceiveMessage') return receive(question, rule)
     if (failed.size === 0) return forward(question)
@@ -221,7 +221,7 @@ export async function startFaultySqs(
     const earlier = received.get(body.QueueUrl!) ?? []
     const copy = rule?.fault === 'duplicate' ? earlier[Math.floor(random() * earlier.length)] : undefined
     const room = Number(body.MaxNumberOfMessages ?? 1) - (copy === undefined ? 0 : 1)
-    // The copy is not kept waiting by a queue that is empty.
+    // The copy is delivered at once, even if the queue is empty.
     const rest = copy === undefined ? body : { ...body, MaxNumberOfMessages: room, WaitTimeSeconds: 0 }
     const answer = room === 0 ? NOTHING_DONE : await forward({ ...question, body: rest })
     if (answer.status !== 200) return answer
@@ -251,7 +251,7 @@ export async function startFaultySqs(
       signal: stopping.signal,
       headers: { ...headers, host: new URL(target.endpoint).host, 'content-length': bytes.length },
     })
-    forwarded.on('error', () => {}).end(bytes) // Told by what waits for it, if anything does.
+    forwarded.on('error', () => {}).end(bytes) // Reported by the code that awaits it, if any.
     const [reply] = (await once(forwarded, 'response')) as [IncomingMessage]
     const chunks: Buffer[] = []
     for await (const chunk of reply) chunks.push(chunk)
@@ -297,7 +297,7 @@ function problem(status: number, code: string, message: string): Answer {
   return { status, headers, body: { __type: `com.amazonaws.sqs#${code}`, message } }
 }
 
-/** Of a FIFO queue: what belongs to a group takes the places of its group, in its order. */
+/** Of a FIFO queue: messages of a group take the places of their group, in their order. */
 function reordered(messages: readonly Message[], random: SeededRandom): Message[] {
   const groupOf = ({ Attributes }: Message) => Attributes?.MessageGroupId
   const inOrder = [...messages]

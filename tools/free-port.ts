@@ -2,10 +2,10 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Below those that systems give to outgoing connections: a server that restarts on its port must find it free again. */
+/** Below the ports that systems use for outgoing connections: a server that restarts must find its port free again. */
 const [FROM, TO] = [15_000, 32_000]
 
-/** A port of loopback that nobody had a moment ago. */
+/** A loopback port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FROM, TO)
@@ -13,7 +13,7 @@ export async function freePort(): Promise<number> {
     try {
       await once(probe, 'listening')
     } catch (error) {
-      // Somebody has it, or the system keeps it for itself.
+      // Another process has it, or the system reserves it.
       if (!['EADDRINUSE', 'EACCES'].includes((error as NodeJS.ErrnoException).code!)) throw error
       continue
     }

@@ -2,12 +2,12 @@ import { readFileSync, statfsSync } from 'node:fs'
 
 const DIRECTORY = '/dev/shm'
 const ROOM_BYTES = 4 * 2 ** 30
-/** What is kept there is taken from the memory that everybody shares. */
+/** Its contents use the memory that all processes share. */
 const MEMORY_BYTES = 8 * 2 ** 30
 
 /**
- * A directory in memory, where there is one with room enough in which programs may be run. To clone a database is to make some
- * 400 files: 30 ms there, up to 400 on a disk.
+ * A directory in memory, where there is one with room enough in which programs may be run. To clone a database is to make
+ * some 400 files: 30 ms there, up to 400 on a disk.
  */
 export function memoryDirectory(): string | undefined {
   try {

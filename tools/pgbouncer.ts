@@ -1,4 +1,4 @@
-// Debian's PgBouncer in front of a PostgreSQL, for tests of what works through a pool of server connections.
+// Debian's PgBouncer in front of a PostgreSQL, for tests through a pool of server connections.
 // As in postgres.ts, a shell on a pipe that only this process holds ends the program however this process ends, and
 // removes its directory. One shell is enough here: PgBouncer has no children and nothing to save, so it is killed.
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -12,7 +12,7 @@ import { findOrFetch, librariesIn, searchPath } from './debian.ts'
 import { freePort } from './free-port.ts'
 
 export interface PgBouncerOptions {
-  /** Of a database of the server. Whoever connects to PgBouncer becomes the user of this URL. */
+  /** Of a database of the server. Every client of PgBouncer becomes the user of this URL. */
   url: string
   /** Server connections for each database. */
   poolSize?: number
@@ -47,7 +47,7 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
     } catch (error) {
       const log = bouncer.log().trimEnd()
       await bouncer.stop()
-      // Somebody else can take the port between our look and PgBouncer's bind.
+      // Another process can take the port between our check and PgBouncer's bind.
       if (log.includes('ddress already in use') && attempt < 5) continue
       throw new Error(`PgBouncer did not start: ${(error as Error).message}. Its last output:\n${log}`)
     }
@@ -59,7 +59,7 @@ interface Program {
   libraries: string[]
 }
 
-async function findPgBouncer(): Promise<Program> {
+export async function findPgBouncer(): Promise<Program> {
   const { path, root } = await findOrFetch({
     name: 'PgBouncer',
     variable: 'LEASEHOLD_PGBOUNCER',
@@ -71,7 +71,7 @@ async function findPgBouncer(): Promise<Program> {
   return { path, libraries: root === undefined ? [] : librariesIn(root) }
 }
 
-/** As root it becomes `nobody` by itself, after it has read what only root may: PgBouncer refuses to be root. */
+/** As root, PgBouncer switches to the user `nobody` after it has read files that only root may: it refuses to be root. */
 function configuration({ url, poolSize = 3, mode = 'transaction' }: PgBouncerOptions, port: number): string {
   const { hostname, port: serverPort, username, password } = new URL(url)
   const server = {
@@ -89,7 +89,7 @@ function configuration({ url, poolSize = 3, mode = 'transaction' }: PgBouncerOpt
     pool_mode: mode,
     default_pool_size: poolSize,
     max_client_conn: 500,
-    server_login_retry: 1, // Not 15 s: when a server comes back, a test is waiting for it.
+    server_login_retry: 1, // Not 15 s: a test waits for the server's return.
     ...(process.getuid?.() === 0 && { user: 'nobody' }),
   }
   const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`)
@@ -143,7 +143,7 @@ function hold(child: ChildProcess, held: boolean): void {
   for (const handle of [child, child.stdin, child.stdout] as (Socket | null)[]) held ? handle?.ref() : handle?.unref()
 }
 
-/** Its port is open once it is up; this shows that the way behind it is as well. */
+/** Its port is open once it is up; this shows that the server behind it is reachable, too. */
 async function connectOnce(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
   client.on('error', () => {})

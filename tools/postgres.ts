@@ -292,7 +292,7 @@ async function runnableBinaries(installed: string, home: Home): Promise<string> 
   return join(root, 'native')
 }
 
-/** Whether a user who owns nothing may enter the directory: it and each one above it must let everybody through. */
+/** Whether a user who owns nothing may enter the directory: it and each one above it must be open to all. */
 function openToAll(directory: string): boolean {
   const real = fs.realpathSync(directory)
   return (fs.statSync(real).mode & 0o001) !== 0 && (real === dirname(real) || openToAll(dirname(real)))

@@ -1,20 +1,20 @@
-// A service outside the database: a card processor, an LLM, a mail house. It remembers every call, so it is the witness of
-// what really happened; and as the good ones do, it answers a call whose key it knows with what it answered before.
+// A service outside the database: a card processor, an LLM, a mail house. It records every call, so it is the witness of
+// real effects. As good services do, it answers a call whose key it knows with its earlier response.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface Call {
-  /** What is done, and to what: `charge/order-1`. */
+  /** The action and its object: `charge/order-1`. */
   readonly effect: string
   /** The idempotency key, if there was one. */
   readonly key: string | undefined
-  /** False: the key was known, so nothing happened but the answer. */
+  /** False: the key was known, so nothing happened but the response. */
   readonly happened: boolean
 }
 
 export interface ProviderOptions {
-  /** The effect has happened; its answer comes when this resolves. Default: at once. */
+  /** The effect has happened; its response is sent when this resolves. Default: at once. */
   readonly answerAfter?: (call: Call) => Promise<unknown>
 }
 

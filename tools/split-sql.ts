@@ -1,5 +1,5 @@
 /**
- * Cuts a migration into statements, so that each can be sent as a message of its own. Knows what our own files hold:
+ * Cuts a migration into statements, so that each can be sent as a message of its own. Knows the syntax of our own files:
  * line comments, quoted strings and dollar-quoted bodies; a comment stays with the statement it precedes.
  */
 export function splitSql(sql: string): string[] {

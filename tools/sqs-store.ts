@@ -1,4 +1,4 @@
-// What the emulator does otherwise than AWS, put right in its store.
+// Corrects the emulator's store where it differs from AWS.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Socket } from 'node:net'
 import type { BuildAppOptions } from 'fauxqs'
@@ -19,11 +19,11 @@ interface Store {
 }
 
 export interface PatchedStore extends Required<Pick<BuildAppOptions, 'stores'>> {
-  /** All that is in flight in this queue can be received again, as if its time were over. */
+  /** Makes all messages in flight visible again, as if their timeout were over. */
   endTimeouts(url: string): void
 }
 
-/** The connection that the request under way came on. */
+/** The connection of the current request. */
 export const caller = new AsyncLocalStorage<Socket>()
 
 export async function sqsStore(options: { groupsTogether: boolean }): Promise<PatchedStore> {
@@ -44,21 +44,20 @@ export async function sqsStore(options: { groupsTogether: boolean }): Promise<Pa
   return { stores: { sqsStore: store } as never, endTimeouts }
 }
 
-/** By itself it gives a message to a long poll that was hung up on, and the message is seen again half a minute later. */
+/** The emulator gives a message to a long poll that was aborted, and shows it again half a minute later. */
 function giveNothingToTheGone(queue: Queue): void {
   const take = queue.dequeue.bind(queue)
   queue.dequeue = (...args) => (hasHungUp(caller.getStore()) ? [] : take(...args))
 }
 
-/** Who has said goodbye is not there any more, though the connection may take a moment to close. */
+/** A client that has sent its FIN is gone, though the connection may take a moment to close. */
 function hasHungUp(socket: Socket | undefined): boolean {
   return socket !== undefined && (socket.destroyed || socket.readableEnded || socket.writableEnded)
 }
 
 /**
- * AWS gives out up to ten messages of a FIFO group in one receive, in their order, and then none of that group while any
- * of them is in flight. The emulator gives out one. What it does with several is right but for their order when they come
- * back.
+ * AWS returns up to ten messages of a FIFO group in one receive, in order, and then none of that group while any of them is
+ * in flight. The emulator returns one. It handles several correctly except for their order when they are redelivered.
  */
 function giveGroupsTogether(queue: Queue): void {
   const takeOneOfEach = queue.dequeueFifo.bind(queue)

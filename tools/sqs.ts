@@ -5,18 +5,21 @@ import { caller, sqsStore } from './sqs-store.ts'
 
 export interface SqsServer {
   readonly endpoint: string
-  /** What the SDK needs to know. */
+  /** The client configuration for the SDK. */
   readonly config: SQSClientConfig
   readonly client: SQSClient
-  /** Returns the new queue's URL. A FIFO queue's name ends in `.fifo`. With `dead`, messages go there after so many deliveries. */
+  /**
+   * Returns the new queue's URL. A FIFO queue's name ends in `.fifo`. With `dead`, messages go there after so many
+   * deliveries.
+   */
   createQueue(
     name: string,
     attributes?: Readonly<Record<string, string>>,
     dead?: { readonly url: string; readonly after: number },
   ): Promise<string>
-  /** How many messages are in the queue, seen or not. */
+  /** How many messages are in the queue, visible or not. */
   depth(url: string): Promise<{ visible: number; inFlight: number }>
-  /** All that is in flight can be received again, as if its time were over: nobody has to wait for that. */
+  /** Makes all messages in flight visible again, as if their timeout were over: no test has to wait for that. */
   endTimeouts(url: string): void
   stop(): Promise<void>
 }
@@ -32,7 +35,7 @@ export function environmentOf({ endpoint }: SqsServer): Record<string, string> {
   }
 }
 
-/** `groupsTogether`: a receive from a FIFO queue gets several messages of a group, as from AWS. By itself it gets one. */
+/** `groupsTogether`: a receive from a FIFO queue returns several messages of a group, as AWS does. Default: one. */
 export async function startSqs({ groupsTogether = false } = {}): Promise<SqsServer> {
   // Its own start function would listen on every interface.
   const { stores, endTimeouts } = await sqsStore({ groupsTogether })
@@ -40,7 +43,7 @@ export async function startSqs({ groupsTogether = false } = {}): Promise<SqsServ
   app.addHook('preHandler', (request, _, done) => caller.run(request.raw.socket, done))
   const endpoint = await app.listen({ host: '127.0.0.1', port: 0 })
   const credentials = { accessKeyId: 'local', secretAccessKey: 'local' }
-  // Its queue URLs name a host that only it knows.
+  // Its queue URLs name a host that only the emulator knows.
   const config = { endpoint, region: 'us-east-1', credentials, useQueueUrlAsEndpoint: false }
   const client = new SQSClient(config)
   const attributesOf = async (url: string): Promise<Partial<Record<string, string>>> => {

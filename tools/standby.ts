@@ -21,7 +21,7 @@ export const PRIMARY = { wal_keep_size: '1GB' }
 
 const PROMOTED_WITHIN_S = 120
 
-/** What a server makes anew when it starts, or receives from its primary. */
+/** Files that a server creates when it starts, or receives from its primary. */
 const NOT_COPIED = /^(postmaster\.(pid|opts)|pg_(wal|replslot|dynshmem|notify|serial|snapshots|stat_tmp|subtrans)\/.*)$/
 
 /** Version and settings must be those of the primary. */
@@ -113,7 +113,7 @@ function copied(from: string, to: string): boolean {
   }
 }
 
-/** Run by root, the servers are another user's, and so is the copy. */
+/** When run by root, the servers belong to another user, and so must the copy. */
 function give(path: string, { uid, gid }: { uid: number; gid: number }): void {
   if (process.getuid?.() === 0) fs.chownSync(path, uid, gid)
 }

@@ -20,7 +20,7 @@ const APART = /^test\/(sqs\/|chaos\/sqs|demo-sqs\.)/
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const VERSIONS: Record<string, PostgresVersion> = { 14: 14, 15: 15, 16: 16, 17: 17, 18: 18 }
 
-// The data lives for one run, so nothing is gained by surviving a power cut.
+// The data lives for one run, so durability gains nothing.
 const FAST = {
   fsync: 'off',
   full_page_writes: 'off',
@@ -90,7 +90,7 @@ async function makeTemplate(adminUrl: string, name: string): Promise<void> {
   const url = new URL(adminUrl)
   url.pathname = name
   await withClient(url.href, (client) => migrate(client))
-  // Nobody may enter it from here on: it stays pristine, and a clone never finds it in use.
+  // No session may connect from here on: it stays pristine, and a clone never finds it in use.
   await withClient(adminUrl, (admin) => admin.query(`alter database ${name} with allow_connections false`))
 }
 
@@ -140,7 +140,7 @@ async function main(): Promise<number> {
     // A run that was interrupted is not a success, even if the last test file had just ended.
     return stopping.signal.aborted ? 128 + constants.signals[stopping.signal.reason as NodeJS.Signals] : code
   } finally {
-    // A server of ours takes its databases with it.
+    // Our own server takes its databases with it.
     if (process.env.DATABASE_URL) await dropDatabases(url, template)
     await stop()
   }

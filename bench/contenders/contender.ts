@@ -1,5 +1,5 @@
 /**
- * What a queue must offer so that every scenario is written once. It runs in a process of its own, on the same Node as all
+ * The interface of a queue, so that every scenario is written once. It runs in a process of its own, on the same Node as all
  * others: see process/child.ts.
  */
 import { readFileSync } from 'node:fs'
@@ -54,7 +54,7 @@ export interface Producer {
 }
 
 export interface Work {
-  /** Lets handlers finish and hands back the rest. */
+  /** Lets handlers finish and releases the rest. */
   stop(): Promise<unknown>
 }
 

@@ -1,4 +1,4 @@
-/** Apart from the contenders themselves: whoever only names them needs none of their packages. */
+/** Apart from the contenders themselves: code that only names them needs none of their packages. */
 
 /** All that take part in every scenario. */
 export const QUEUES = ['leasehold', 'leasehold-not-kept', 'graphile-worker', 'pg-boss', 'bullmq'] as const

@@ -3,19 +3,19 @@ import { PgBoss, type WorkOptions } from 'pg-boss'
 import type { Input } from '../inputs.ts'
 import { type Contender, pinnedVersion, SLOW_HANDLERS, type Style } from './contender.ts'
 
-// Tried in drains of 60,000 jobs, three rounds each. Without a partition, batches of 500 from 2, 4 and 8 workers gave 24 to 26
-// thousand a second, 4 × 1,000 28 and 30, 4 × 2,000 24. With one, 4 × 500 gave 29 and 32, 4 × 1,000 32.
-// Slow handlers: 5 × 100 gave 16 thousand, 10 × 50 15, 1 × 500 10.
+// Tried in drains of 60,000 jobs, three rounds each. Without a partition, batches of 500 from 2, 4 and 8 workers gave 24 to
+// 26 thousand a second, 4 × 1,000 28 and 30, 4 × 2,000 24. With one, 4 × 500 gave 29 and 32, 4 × 1,000 32. Slow handlers: 5
+// × 100 gave 16 thousand, 10 × 50 15, 1 × 500 10.
 const WORKERS = 4
 const BATCH = 1_000
 const FULL_BATCHES = { burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
 
-// Jobs that trickle in: chosen as for graphile-worker, from three windows of 6 s each in turns, on a machine that others used,
-// too. Medians of the worker's side and of the start p99:
+// Jobs that trickle in: chosen as for graphile-worker, from three windows of 6 s each in turns, on a machine that others
+// used, too. Medians of the worker's side and of the start p99:
 //   batches of 1, 2  at 50: 3,860, 1,232 µs and 219, 127 ms; at 10: 3,773, 2,031 µs and 72, 342 ms
 // Single windows differ widely: in all seven that it had, 50 workers with batches of 1 had a p99 of 53 ms once, and of more
-// than a second four times. A batch is over when its slowest job is: batches of 5 and 10, and 2 and 5 without notifications, fell seconds behind in
-// the one window that each of them had, on a busier machine.
+// than a second four times. A batch is over when its slowest job is: batches of 5 and 10, and 2 and 5 without
+// notifications, fell seconds behind in the one window that each of them had, on a busier machine.
 const OPTIONS: Readonly<Record<Style, WorkOptions>> = {
   backlog: { ...FULL_BATCHES, batchSize: BATCH, localConcurrency: WORKERS },
   steady: { ...FULL_BATCHES, batchSize: BATCH, localConcurrency: WORKERS },
@@ -28,7 +28,7 @@ const OPTIONS: Readonly<Record<Style, WorkOptions>> = {
   'one-by-one': { batchSize: 1, localConcurrency: 1, burstWhenReadyExceeds: 1, pollingIntervalSeconds: 0.5 },
 }
 
-/** A queue whose jobs are announced, and one whose are not: nobody waits for word of a backlog. */
+/** A queue whose jobs are announced, and one whose are not: no worker waits for notifications about a backlog. */
 const QUEUES: Readonly<Record<Style, string>> = {
   backlog: 'bench',
   steady: 'bench_notify',
@@ -90,7 +90,7 @@ async function start(connectionString: string): Promise<PgBoss> {
   return boss.start()
 }
 
-/** What supervision would do within a minute. Who starts afterwards finds the count in its cache. */
+/** What supervision would do within a minute. A worker that starts afterwards finds the count in its cache. */
 async function countReady(url: string, queue: string): Promise<void> {
   const boss = await start(url)
   await boss.getQueueStats(queue, { force: true })

@@ -26,7 +26,7 @@ export class Tally {
     this.claims += leases.length
   }
 
-  /** After all is done, the database must say the same. */
+  /** After all is done, the database must agree. */
   async check(db: Client, design: Design, left = 0): Promise<void> {
     const { unfinished, finished } = await design.count(db)
     const expected = design.keepsFinished ? this.completed : 0
@@ -76,7 +76,7 @@ async function once(worker: BenchWorker, tally: Tally, batch: number): Promise<v
   tally.completed += leases.length
 }
 
-/** Plans, caches and cursors as in a worker that has been running for a while. Answers the slowest first claim in ms. */
+/** Plans, caches and cursors as in a worker that has run for a while. Returns the slowest first claim in ms. */
 export async function warmUp(workers: readonly BenchWorker[], tally: Tally, batch: number): Promise<number> {
   let slowestMs = 0
   for (const worker of workers) {

@@ -1,6 +1,6 @@
-/** What a run has found. Everything here is in the JSON line, so names carry their units. */
+/** The results of a run. Everything here is in the JSON line, so names carry their units. */
 
-/** Medians over the rounds, per job. Null where the system does not tell. */
+/** Medians over the rounds, per job. Null where the system has no figure. */
 export interface Figure {
   readonly scenario: string
   readonly design: string
@@ -19,7 +19,7 @@ export interface Figure {
   /** Of these, pages written whole because of the checkpoint before the phase. */
   readonly walImageBytes: number | null
   readonly hotShare: number | null
-  /** Completions answered `busy`, of all jobs of a round. */
+  /** Completions that returned `busy`, of all jobs of a round. */
   readonly retries: number
 }
 

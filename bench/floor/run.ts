@@ -6,11 +6,11 @@
  * that did the work, and of this process. They are the figures to compare, since jobs/s also depends on what else the
  * machine does. "other µs" is the server's other processes. "WAL B" is what went into the log; each phase starts with a
  * checkpoint, so the first change of a page logs it whole, and "images B" is that part: subtract it for a server that is
- * far from its last checkpoint. "HOT %" is the share of updates that touched no index. "retries" are completions answered
- * `busy` and sent again. The leasehold rows go through the checks of the real enqueue(), the spec-table rows through none.
- * A ratio compares processor time per job under a burden with that of the same jobs without it, in pairs run one after
- * the other. Every figure is a median. A bar that is missed is printed, not an error: the exit code tells only whether
- * every job was claimed once, completed once, and none was lost.
+ * far from its last checkpoint. "HOT %" is the share of updates that touched no index. "retries" are completions that
+ * returned `busy` and were sent again. The leasehold rows go through the checks of the real enqueue(), the spec-table rows
+ * through none. A ratio compares processor time per job under a burden with that of the same jobs without it, in pairs run
+ * one after the other. Every figure is a median. A bar that is missed is printed, not an error: the exit code shows only
+ * whether every job was claimed once, completed once, and none was lost.
  */
 import { availableParallelism, loadavg } from 'node:os'
 import type { PostgresVersion } from '../../tools/postgres.ts'

@@ -7,7 +7,7 @@ import { type Latencies, PAYLOAD_BYTES } from './protocol.ts'
 
 const WARM_UP = 100
 const PAUSE_MS = { least: 20, most: 40 }
-/** pg-boss's own fallback is half a minute. Whoever is told of new work by nobody shows here, and does not hang. */
+/** pg-boss's own fallback is half a minute. A contender without notifications shows here, and does not hang. */
 const HANDLED_WITHIN_MS = 60_000
 
 export const ORDERS = `create table orders (

@@ -1,26 +1,26 @@
-/** What the benchmark and the processes of its contenders say to each other. All of it goes through JSON. */
+/** The messages between the benchmark and the processes of its contenders. All of it goes through JSON. */
 import type { Style } from '../contenders/contender.ts'
 
 export const PAYLOAD_BYTES = 120
 
-/** A process serves one contender. Each command is answered once, by its result or an error. */
+/** A process serves one contender. Each command has one reply, its result or an error. */
 export interface Commands {
   describe(options: object): Description
   setUp(options: At): object
   /** Enqueues the inputs from … to in the contender's own batches, one after the other. */
   fill(options: At & Range & { readonly warmUp: number }): Filled
-  /** The same beside a worker: never more than `backlog` ahead of what `finished` said last. */
+  /** The same beside a worker: never more than `backlog` ahead of the last `finished`. */
   produce(options: At & Range & { readonly batch: number; readonly backlog: number }): Produced
   finished(options: { readonly count: number }): object
   /** One transaction after the other: an order is inserted and a job enqueued, unless `bare`. */
   transactions(options: At & { readonly count: number; readonly bare: boolean }): Latencies
   /** A worker waits; now and then a job is enqueued. From just before the call to the start of its handler. */
   idle(options: At & { readonly count: number }): Latencies
-  /** Single enqueues at random times, so many a second on average. Answers when all of them are committed. */
+  /** Single enqueues at random times, so many a second on average. Replies when all of them are committed. */
   trickle(options: At & Arriving): Arrivals
-  /** Small batches at regular times. Ends early, and says so, when it has taken too long. */
+  /** Small batches at regular times. Ends early, and reports it, when it has taken too long. */
   pace(options: At & Arriving & { readonly batch: number; readonly limitSeconds: number }): Paced
-  /** Answers when the worker has been started. ScanCursors are sent as handlers are called. */
+  /** Replies when the worker has been started. Marks are sent as handlers are called. */
   work(options: At & WorkOptions): object
   usage(options: { readonly collectGarbage?: boolean }): Usage
   /** When the handler of each job was called, by the number of the job. Null for those that were not. */
@@ -88,7 +88,7 @@ export interface WorkOptions {
   readonly handlerMeanMs?: number
   /** Calls of the handler at which a mark is sent, ascending. */
   readonly marks: readonly number[]
-  /** ScanCursors come with the memory that is left after a collection, which takes a while. */
+  /** Marks carry the memory that is left after a collection, which takes a while. */
   readonly collectGarbage?: boolean
 }
 

@@ -56,7 +56,7 @@ export class Remote {
     if (reached !== undefined) return Promise.resolve(reached)
     if (this.#failure !== undefined) return Promise.reject(this.#failure)
     const mark = new Promise<never>((resolve, reject) => this.#marks.set(handled, { resolve, reject }))
-    // Whoever asks for several awaits them one by one, and a failure rejects all.
+    // A caller that asks for several awaits them one by one, and a failure rejects all.
     mark.catch(() => {})
     return mark
   }

@@ -17,7 +17,7 @@ export class Tally {
     this.#onMark = onMark
   }
 
-  /** Throws for a job that is none of ours or was here before. The queue would retry it, so tell somebody else, too. */
+  /** Throws for an unknown job or a duplicate. The queue would retry it, so the failure is also reported. */
   add(orderId: number): void {
     const at = orderId - FIRST_ORDER
     if (this.seen[at] !== 0) {

@@ -1,4 +1,4 @@
-/** What must not make a job dearer. Each drain beside a burden is paired with one without. */
+/** Burdens that must not make a job slower. Each drain beside a burden is paired with one without. */
 import type { Client } from 'pg'
 import { among, type Bench } from '../bench.ts'
 import { FILL_ARCHIVE, HOLD_SNAPSHOT } from '../burdens.sql.ts'

@@ -21,7 +21,7 @@ interface Load {
   readonly style: Style
   readonly handlerMs: number
   readonly jobs: number
-  /** How often a process says how far it is. */
+  /** How often a process reports its progress. */
   readonly markEvery: number
 }
 
@@ -109,7 +109,7 @@ async function takeStock(bench: Bench, remotes: readonly Remote[]) {
   }
 }
 
-/** A process notices a job that comes twice; this notices one that came to two of them, or to none. */
+/** A process detects a duplicate job; this detects a job handled by two processes, or by none. */
 async function checkAll(
   bench: Bench,
   contender: ContenderName,
@@ -128,7 +128,7 @@ async function checkAll(
   if (left !== 0) throw new Error(`${contender}: ${left} jobs are left though all were handled`)
 }
 
-/** How many jobs all processes have handled, as their marks say. */
+/** How many jobs all processes have handled, by their marks. */
 class Progress {
   readonly #handled: number[]
   readonly #failure: Promise<never>
@@ -142,7 +142,7 @@ class Progress {
         this.#moved()
       })
     }
-    // A mark that nobody reaches: it ends only when the process fails.
+    // A mark that is never reached: it ends only when the process fails.
     const never = remotes.map((remote) => remote.mark(Number.POSITIVE_INFINITY))
     this.#failure = Promise.race(never) as Promise<never>
     this.#failure.catch(() => {})

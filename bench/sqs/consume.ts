@@ -1,4 +1,4 @@
-/** The process of one consumer: takes what is in the queue, says what that took, and ends. */
+/** The process of one consumer: handles all messages of the queue, reports its cost, and ends. */
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { start } from './contenders.ts'

@@ -1,12 +1,12 @@
 /**
- * Consumers of one queue that all do the same: change a row by one guarded UPDATE, then delete the message. Each holds as many
- * messages at a time, extends them as often, and has the same pool. Each has the SDK that its own package finds.
+ * Consumers of one queue that all do the same: change a row by one guarded UPDATE, then delete the message. Each holds as
+ * many messages at a time, extends them as often, and has the same pool. Each has the SDK that its own package finds.
  */
 import { createRequire } from 'node:module'
 import type { Message, SQSClientConfig } from '@aws-sdk/client-sqs'
 import type { ContenderName } from './names.ts'
 
-/** SQS gives no more at a time. */
+/** SQS returns no more at a time. */
 const BATCH = 10
 const VISIBILITY_S = 30
 
@@ -21,7 +21,7 @@ export interface Work {
   readonly onDeleted: () => void
 }
 
-/** Answers how to stop it. */
+/** Returns the function that stops it. */
 export function start(name: ContenderName, work: Work): Promise<() => Promise<unknown>> {
   return name === 'leasehold' ? leasehold(work) : sqsConsumer(work, name === 'sqs-consumer, by batches')
 }
@@ -81,7 +81,7 @@ async function sqsConsumer(
   }
 }
 
-/** Polls that are hung up on at the end are no trouble. */
+/** Polls aborted at the end are not problems. */
 function tell(error: Error & { readonly code?: string }): void {
   if (error.code !== 'AbortError') console.error(error)
 }
@@ -89,7 +89,7 @@ function tell(error: Error & { readonly code?: string }): void {
 function clientOf(user: string, { sqs, onRequest }: Pick<Work, 'sqs' | 'onRequest'>) {
   const own = createRequire(import.meta.resolve(user))
   const { SQSClient } = own('@aws-sdk/client-sqs') as typeof import('@aws-sdk/client-sqs')
-  // Its warning about fifty sockets would be the only thing that it says.
+  // Its warning about fifty sockets would be its only output.
   const client = new SQSClient({ ...sqs, requestHandler: { httpsAgent: {}, httpAgent: { maxSockets: 200 } } })
   client.middlewareStack.add(
     (next) => (args) => {

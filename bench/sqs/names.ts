@@ -1,4 +1,4 @@
-/** What the benchmark knows of its consumers without their packages. */
+/** The parts of the consumers that the benchmark needs without their packages. */
 import type { SQSClientConfig } from '@aws-sdk/client-sqs'
 
 /** sqs-consumer with a handler for a whole batch, which it deletes in one call; or with one for each message. */

@@ -1,6 +1,6 @@
 /**
- * Our SQS consumer beside sqs-consumer: the same rows, the same emulator, the same SDK and the same Node, taking turns. A message
- * is done when it is known to be deleted. Processor time is that of the consumer's own process.
+ * Our SQS consumer beside sqs-consumer: the same rows, the same emulator, the same SDK and the same Node, taking turns. A
+ * message is done when it is known to be deleted. Processor time is that of the consumer's own process.
  */
 import { execFile, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -79,7 +79,7 @@ interface Figures {
   readonly requests: number
 }
 
-/** Round by round, each beginning with another one, so that what the machine does meanwhile hits all. */
+/** Round by round, each beginning with another one, so that noise of the machine hits all. */
 async function compare(title: string, scenario: Scenario, stage: Stage): Promise<Map<ContenderName, Figures[]>> {
   const figures = new Map<ContenderName, Figures[]>(CONTENDERS.map((name) => [name, []]))
   for (let round = 0; round < scenario.rounds; round++) {

@@ -1,7 +1,7 @@
 /**
- * Idempotency keys of 1,000 jobs a second, through a month. The clock moves a day at a time, and each day a worker has one turn of
- * its prune duty, for the keys of 15 s: a real one has a turn for those of 10 min, so how fast a turn goes is measured as well.
- * Keys that are kept for a year lie in between. The table must not grow once the first keys are free.
+ * Idempotency keys of 1,000 jobs a second, through a month. The clock moves a day at a time, and each day a worker has one
+ * turn of its prune duty, for the keys of 15 s: a real one has a turn for those of 10 min, so how fast a turn goes is
+ * measured as well. Keys that are kept for a year lie in between. The table must not grow once the first keys are free.
  */
 import type pg from 'pg'
 import { handle, kind, Leasehold } from '../../src/index.ts'

@@ -1,4 +1,6 @@
-/** A worker with a thousand kinds, each in a queue of its own, and nothing to do: what each of its looks costs the server. */
+/**
+ * A worker with a thousand kinds, each in a queue of its own, and nothing to do: what each of its looks costs the server.
+ */
 import { setTimeout } from 'node:timers/promises'
 import { handle, kind, Leasehold } from '../../src/index.ts'
 import type { BenchServer } from '../server.ts'
@@ -10,7 +12,7 @@ const POLL_MS = 20
 const WARM_UP_MS = 1_500
 const MEASURE_MS = 4_000
 const BAR_MS = 4
-/** A thousand queues of somebody else are busy meanwhile: an index that is not empty. */
+/** A thousand other queues are busy meanwhile: an index that is not empty. */
 const OTHERS = `insert into leasehold.job (available_at, created_at, partition_bucket, queue, kind, payload)
   select now(), now(), n % 1024, 'other-' || n % 1000, 'other', '1' from generate_series(1, 50000) n`
 

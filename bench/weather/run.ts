@@ -1,4 +1,7 @@
-/** Bad weather, in real seconds: what must hold when something else goes wrong. A bar that is missed is printed, not an error. */
+/**
+ * Bad weather, in real seconds: behaviour while something else fails. A bar that is missed is printed, not an
+ * error.
+ */
 import { BenchServer } from '../server.ts'
 import type { Bar } from './bar.ts'
 import { herd } from './herd.ts'

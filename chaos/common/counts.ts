@@ -1,4 +1,4 @@
-/** How often each thing has happened. */
+/** How often each event has happened. */
 export type Counts = Map<string, number>
 
 export function count(counts: Counts, name: string, times = 1): void {

@@ -1,4 +1,4 @@
-/** The processes of a run. Each has a seat; one that is gone is replaced, until the run is over. */
+/** The processes of a run. Each has a seat; one that ends is replaced, until the run is over. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { type Line, WorkerProcess } from '../../test/support/processes.ts'
@@ -6,9 +6,9 @@ import { pauseProcess } from '../../tools/pause.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** What sits on a seat. */
+/** The program of a seat. */
 export interface Post {
-  /** The path of the program. Its first argument is its orders as JSON. */
+  /** The path of the program. Its first argument is its configuration as JSON. */
   readonly program: string
   /** For the process with this number, counted over all seats. */
   readonly orders: (process: number) => object
@@ -21,7 +21,7 @@ export interface End {
   readonly struck: 'SIGKILL' | 'SIGTERM' | undefined
   readonly code: number | null
   readonly signal: string | null
-  /** From the signal on. */
+  /** Time from the signal on. */
   readonly tookMs: number
   readonly stderr: string
 }
@@ -46,7 +46,7 @@ export class Crew {
   readonly #posts: readonly Post[]
   readonly #onEnd: (process: number, end: End) => void
   readonly #seats: Seat[] = []
-  /** Also those that are gone. */
+  /** Also those that have ended. */
   readonly #all: WorkerProcess[] = []
   readonly #watches: Promise<void>[] = []
   #isOver = false
@@ -62,7 +62,7 @@ export class Crew {
     return this.#all.length
   }
 
-  /** Everything that any of them has said. */
+  /** Every line that any of them has printed. */
   *lines(): Iterable<Line> {
     for (const { lines } of this.#all) yield* lines
   }
@@ -79,12 +79,12 @@ export class Crew {
     })
   }
 
-  /** Whether the process that sits there now has said this. */
+  /** Whether the current process of this seat has printed this. */
   hasSaid(seat: number, event: string): boolean {
     return this.#seats[seat]!.process.all(event).length > 0
   }
 
-  /** The process on this seat, or on the next of these seats at which one is at work. */
+  /** The process on this seat, or on the next of these seats with a working one. */
   async strike(
     from: number,
     signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP',
@@ -108,7 +108,7 @@ export class Crew {
     return victim(seat)
   }
 
-  /** Tells all of them to be calm, also those to come, and lets those that are stopped go on. */
+  /** Calms all of them, also later ones, and resumes those that are stopped. */
   async calm(): Promise<void> {
     this.#isCalm = true
     for (const seat of this.#seats) {
@@ -117,7 +117,7 @@ export class Crew {
     }
   }
 
-  /** As a deploy does. Resolves when all are gone. */
+  /** As a deploy does. Resolves when all have ended. */
   async stop(): Promise<void> {
     this.#isOver = true
     await Promise.all(this.#seats.map(({ ready }) => ready.catch(() => {})))
@@ -144,7 +144,7 @@ export class Crew {
     })
     const made = new WorkerProcess(child)
     const ready = made.prints('ready')
-    ready.catch(() => {}) // It ended before: that is told below.
+    ready.catch(() => {}) // It ended before: reported below.
     const seat: Seat = { number, process: made, ready, struck: undefined, struckAt: 0, resume: undefined }
     this.#all.push(made)
     this.#seats[at] = seat
@@ -179,7 +179,7 @@ function isAtWork({ process, struck, resume }: Seat): boolean {
 }
 
 function end(seat: Seat, signal: 'SIGKILL' | 'SIGTERM'): void {
-  // What counts is the first signal: a process that had to be killed in the end did not leave when it was asked to.
+  // The first signal counts: a process that had to be killed in the end did not leave when it was asked to.
   if (seat.struck === undefined) {
     seat.struck = signal
     seat.struckAt = performance.now()

@@ -1,6 +1,9 @@
 import { type SeededRandom, shuffled } from '../../tools/seeded-random.ts'
 
-/** Deals cards at even intervals, from a deck that is shuffled anew when it is used up: each card comes as often as any other. */
+/**
+ * Deals cards at even intervals, from a deck that is shuffled anew when it is used up: each card comes as often as any
+ * other.
+ */
 export function dealt<Card extends object>(
   deck: readonly (() => Card)[],
   random: SeededRandom,

@@ -1,9 +1,9 @@
-/** What a checker answers about one promise. */
+/** The result of a checker for one promise. */
 export interface Finding {
   readonly promise: string
-  /** How many things it was checked for. */
+  /** How many items were checked. */
   readonly checked: number
-  /** Where it does not hold. */
+  /** The violations. */
   readonly broken: readonly string[]
 }
 
@@ -11,7 +11,7 @@ export function finding(promise: string, checked: number, broken: readonly strin
   return { promise, checked, broken }
 }
 
-/** What is missing, there twice, or not expected at all. */
+/** Missing, duplicate and unexpected items. */
 export function exactlyOnce(expected: readonly string[], found: readonly string[]): string[] {
   const times = new Map(expected.map((name) => [name, 0]))
   const unexpected = found.filter((name) => !times.has(name))

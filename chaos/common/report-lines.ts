@@ -1,7 +1,7 @@
 import type { Finding } from './finding.ts'
 
 const WIDTH = 100
-/** Of what does not hold, so that a report can be read. */
+/** How many violations are printed, so that a report stays readable. */
 const EXAMPLES = 5
 
 /** One paragraph for each `section: name` among the counts. */

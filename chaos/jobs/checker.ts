@@ -1,6 +1,6 @@
 /**
- * Whether what was seen is what is promised. Knows nothing of the library but its public views: it compares witness files and
- * rows with the plan. rules/*.ts say what must hold, and each workload what must hold of it.
+ * Compares the evidence with the promises. Knows nothing of the library but its public views: it compares witness files and
+ * rows with the plan. rules/*.ts hold the rules, and each workload its own.
  */
 import type { Finding } from '../common/finding.ts'
 import type { History } from './history.ts'

@@ -1,10 +1,10 @@
-/** A run in which something never happened says nothing about it. */
+/** A run that misses an event proves nothing about it. */
 import { count } from '../common/counts.ts'
 import { FAULTS } from './faults/deck.ts'
 import type { History } from './history.ts'
 import { lostInTails } from './rules/work.ts'
 
-const TOLD = ['completed', 'retrying', 'dead_letter', 'snoozed', 'cancelled', 'released', 'refused']
+const REPORTED = ['completed', 'retrying', 'dead_letter', 'snoozed', 'cancelled', 'released', 'refused']
 const ENDED = ['completed', 'cancelled', 'attempts_exhausted', 'fatal', 'expired']
 const RARE = [
   'work: rolled back',
@@ -21,7 +21,7 @@ const RARE = [
   'errors: 53300',
 ]
 
-/** Faults by how often they bit, and what became of the work. */
+/** Faults by how often they had an effect, and the outcomes of the work. */
 export function countsOf(history: History): Map<string, number> {
   const { lines, rows, works, runs, processes } = history
   const counts = new Map<string, number>()
@@ -35,8 +35,8 @@ export function countsOf(history: History): Map<string, number> {
     if (e === 'fault') count(counts, `fault: ${fault}`, bit ? 1 : 0)
     if (e === 'rolled back') count(counts, 'work: rolled back')
     if (e === 'asked again' || e === 'asked with another input') count(counts, `work: answered ${outcome}`)
-    if (e === 'told') count(counts, `told: ${outcome}`)
-    if (e === 'told' && byHand) count(counts, 'jobs: handled by hand')
+    if (e === 'reported') count(counts, `reported: ${outcome}`)
+    if (e === 'reported' && byHand) count(counts, 'jobs: handled by hand')
     if (e === 'cancel') count(counts, `operator: ${outcome}`)
     if (e === 'redrive') count(counts, 'operator: redriven')
     if (e === 'repaired') count(counts, 'jobs: repaired (known defect)')
@@ -52,13 +52,13 @@ export function countsOf(history: History): Map<string, number> {
 export function mustHappen(): string[] {
   return [
     ...FAULTS.map(({ name }) => `fault: ${name}`),
-    ...TOLD.map((outcome) => `told: ${outcome}`),
+    ...REPORTED.map((outcome) => `reported: ${outcome}`),
     ...ENDED.map((end) => `ended: ${end}`),
     ...RARE,
   ]
 }
 
-/** What should have happened, and never did. */
+/** Expected events that never happened. */
 export function missing(counts: ReadonlyMap<string, number>): string[] {
   return mustHappen().filter((name) => (counts.get(name) ?? 0) === 0)
 }

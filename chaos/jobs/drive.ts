@@ -1,4 +1,4 @@
-/** Runs a plan: processes at work, things breaking; then calm, until nothing moves any more; then everybody leaves. */
+/** Runs a plan: processes work and faults happen; then calm, until nothing moves any more; then all processes leave. */
 import { setMaxListeners } from 'node:events'
 import fs from 'node:fs'
 import { join } from 'node:path'
@@ -41,12 +41,12 @@ export function evidenceIn(directory: string): Evidence & { readonly plan: Plan 
 const SETTLE_MS = 120_000
 /** Idle clients of a pool leave after a second. */
 const POOLS_SHRINK_MS = 2_500
-/** Then it is killed, and a rule says so. */
+/** Then it is killed, and a rule reports it. */
 const LEAVES_WITHIN_MS = 40_000
 const REPEAT_MS = 150
 const LOOK_EVERY_MS = 200
 const QUIET_LOOKS = 4
-/** Postgres takes a moment to notice that a client is gone. */
+/** Postgres takes a moment to notice that a client has left. */
 const GONE_LOOKS = 100
 
 const SEATS: readonly Role[] = ['worker', 'worker', 'worker', 'worker', 'hand', 'producer', 'producer']
@@ -179,7 +179,7 @@ function sceneOf(world: World, crew: Crew, nameOf: Scene['nameOf'], signal: Abor
   }
 }
 
-/** Answers what is left when the time is over. */
+/** Returns what is left when the time is over. */
 async function settle(world: World, crew: Crew, withinMs: number, signal: AbortSignal): Promise<string[]> {
   const producers = SEATS.flatMap((role, seat) => (role === 'producer' ? [seat] : []))
   const deadline = performance.now() + withinMs

@@ -1,4 +1,4 @@
-/** What the database says when a run has come to rest, by the public views and the tables of the workloads. */
+/** The state of the database after a run, from the public views and the tables of the workloads. */
 import type pg from 'pg'
 
 export interface JobRow {

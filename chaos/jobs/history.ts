@@ -1,4 +1,4 @@
-/** Puts together what the witness files and the database say: by work, by process, by time. It judges nothing. */
+/** Combines the witness files and the database: by work, by process, by time. It judges nothing. */
 import type { AttemptRow, JobRow, Rows } from './evidence.ts'
 import type { Plan } from './plan.ts'
 import type { Line } from './witness.ts'
@@ -19,7 +19,7 @@ export interface HandlerRun {
   /** When it ended, or its process did. */
   readonly endedAt: number
   readonly abortedAt: number | undefined
-  /** `returned`, the name of what it threw, or `killed`. */
+  /** `returned`, the name of the error it threw, or `killed`. */
   readonly how: string
 }
 
@@ -28,7 +28,7 @@ export interface Work {
   readonly workload: string
   readonly script: Script
   readonly lines: readonly Line[]
-  /** From the first question to the answer that it is stored; undefined without such an answer. */
+  /** From the first request to the reply that it is stored; undefined without such a reply. */
   readonly acked: Span | undefined
   readonly runs: readonly HandlerRun[]
   readonly rows: readonly JobRow[]
@@ -36,7 +36,7 @@ export interface Work {
 
 export interface ProcessFacts {
   readonly name: string
-  /** When it stood still, by its own word or because it was stopped. */
+  /** When it was suspended, by its own record or because it was stopped. */
   readonly stalls: readonly Span[]
   readonly endedAt: number
   readonly isKilled: boolean
@@ -99,14 +99,14 @@ export function historyOf(plan: Plan, lines: readonly Line[], rows: Rows, { leas
     runs,
     processes,
     tails: spans('tail'),
-    // The proxy is in the harness: while that stands still, nothing passes.
+    // The proxy is in the harness: while that is suspended, nothing passes.
     hampered: [...hampering.map(({ from, to }) => ({ from, to }) as Span), ...ownStalls],
     attempts: groupedBy(rows.attempts, ({ job, generation }) => claimKey(job, generation)),
     rowOf,
     processOf: (worker) => {
       const label = labels.get(worker ?? '')
       if (label === undefined) return undefined
-      // Claims by hand are known by host and pid.
+      // Claims by hand are identified by host and pid.
       return processes.get(label) ?? processes.get(byPid.get(label.slice(label.lastIndexOf(':') + 1)) ?? '')
     },
     workOf: (job, gen) => (gen === undefined ? undefined : wOfClaim.get(claimKey(job, gen))) ?? rowOf.get(job)?.w,

@@ -1,12 +1,12 @@
 /**
- * Defects of the library that would hide what comes after them, each with what the harness does about it. Set to false what has
- * been fixed: then the rules say whether it is.
+ * Known defects of the library that would hide later findings, each with the workaround of the harness. Set a fixed one to
+ * false: then the rules check it.
  */
 
 /**
  * A worker completes the last job of a claim, the completion is lost with a tail of the WAL, and the worker then closes the
- * claim at the new primary. The job there stays processing under a claim that the ledger no longer has, so no sweep finds it.
- * The harness puts the claim back.
+ * claim at the new primary. The job there stays processing under a claim that the ledger no longer has, so no sweep finds
+ * it. The harness puts the claim back.
  */
 export const CLOSES_CLAIM_OF_LOST_COMPLETION = false
 

@@ -1,6 +1,6 @@
 /**
- * What a run will do, made of its seed and its length alone: which work is enqueued when and by whom, and what breaks. How it
- * interleaves is up to the machine, so a seed repeats the plan, and usually what it brings to light.
+ * The plan of a run, made of its seed and its length alone: when each producer enqueues which work, and which faults happen.
+ * The machine decides the interleaving, so a seed repeats the plan, and usually its findings.
  */
 import { randomFrom } from '../../tools/seeded-random.ts'
 import { dealt } from '../common/deck.ts'

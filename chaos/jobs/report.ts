@@ -14,7 +14,7 @@ export interface Result {
   readonly directory: string
   readonly counts: ReadonlyMap<string, number>
   readonly findings: readonly Finding[]
-  /** What should have happened, and never did. */
+  /** Expected events that never happened. */
   readonly missing: readonly string[]
 }
 

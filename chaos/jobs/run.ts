@@ -1,8 +1,8 @@
-// `npm run chaos:jobs`: workers, claims by hand and producers, while processes are killed, replies are cut, servers crash and
-// fail over, and people pause, cancel and redrive. Exits 0 if every rule held, 1 if one did not, 3 if the run proves nothing
-// because something that should happen never did.
+// `npm run chaos:jobs`: workers, claims by hand and producers, while processes are killed, replies are cut, servers crash
+// and fail over, and people pause, cancel and redrive. Exits 0 if every rule held, 1 if one did not, 3 if the run proves
+// nothing because something that should happen never did.
 //
-// The plan comes from the seed (plan.ts), drive.ts carries it out, checker.ts says what it proves.
+// plan.ts makes the plan from the seed, drive.ts carries it out, checker.ts judges the evidence.
 import { randomInt } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { constants } from 'node:os'

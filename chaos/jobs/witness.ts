@@ -1,6 +1,6 @@
 /**
- * What the processes of a run have seen, in files that no fault touches. Each process appends to a file of its own, one write for
- * each line, so what a process did before it was killed is there.
+ * What the processes of a run have observed, in files that no fault touches. Each process appends to a file of its own, one
+ * write for each line, so everything before a kill is there.
  */
 import fs from 'node:fs'
 import { join } from 'node:path'
@@ -61,7 +61,7 @@ const LOOK_EVERY_MS = 25
 /** A shorter delay of the event loop cannot cost a lease: a worker gives up a tenth of its lease before the end. */
 const STALL_MS = 100
 
-/** Notes when this process stood still: stopped, blocked, or not given a processor. */
+/** Records when this process was suspended: stopped, blocked, or not given a processor. */
 export function noteStalls(witness: Witness): () => void {
   let last = performance.now()
   const timer = setInterval(() => {

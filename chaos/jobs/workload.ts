@@ -1,7 +1,7 @@
 /**
- * One kind of work, from its plan to what must hold of it. To add one: a file in workloads/ that exports a Workload, and a line
- * in workloads/all.ts. Files of workloads import only types from the library, so that the checker can read them: what producers
- * and handlers need of the library comes with their arguments.
+ * One kind of work, from its plan to its rules. To add one: a file in workloads/ that exports a Workload, and a line in
+ * workloads/all.ts. Files of workloads import only types from the library, so that the checker can read them: producers and
+ * handlers receive the library through their arguments.
  */
 
 import type pg from 'pg'
@@ -13,7 +13,7 @@ import type { SeededRandom } from '../../tools/seeded-random.ts'
 import type { Finding } from '../common/finding.ts'
 import type { History, Work } from './history.ts'
 
-/** What is decided about a piece of work when the run is planned: plain JSON, and the input of its job. */
+/** The planned part of a piece of work: plain JSON, and the input of its job. */
 export type Script = Readonly<Record<string, unknown>>
 
 export interface Input extends Script {
@@ -34,15 +34,15 @@ export interface Workload {
   /** In a producer. Unless given: the job is enqueued once with these options. */
   produce?(scene: ProducerScene): Promise<void>
   options?(input: Input): EnqueueOptions
-  /** It is produced again until the answer is known: it has a key. */
+  /** It is produced again until the reply is known: it has a key. */
   readonly repeats?: boolean
-  /** In a worker. What it throws is what a handler throws. */
+  /** Runs in a worker. Its errors are those of a handler. */
   handle(run: Run): Promise<unknown>
   /** How a piece of work may end. `completed`, or for a dead letter its reason, or `cancelled`. */
   ends(work: Work): readonly string[]
   /** A completed job leaves no row. */
   readonly forgets?: boolean
-  /** What else must hold. */
+  /** Further rules. */
   check?(history: History, works: readonly Work[]): Finding[]
 }
 

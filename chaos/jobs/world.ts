@@ -1,6 +1,6 @@
 /**
- * What a run takes place in: a server with a standby, behind a proxy that breaks things, with PgBouncer in front for some. The
- * processes use a role of their own, so that the harness still gets in when they have used up all connections.
+ * The environment of a run: a server with a standby, behind a proxy that breaks things, with PgBouncer in front for some.
+ * The processes use a role of their own, so that the harness can connect when they have used up all connections.
  */
 import fs from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,7 +18,7 @@ import { WORKLOADS } from './workloads/all.ts'
 const DATABASE = 'chaos'
 /** Of the processes. */
 export const ROLE = 'app'
-/** By which sessions of the harness itself are known. */
+/** Identifies sessions of the harness itself. */
 const OURS = 'chaos harness'
 
 /** A crash of the server loses nothing; a crash of the machine may, and ends the run anyway. */
@@ -40,7 +40,7 @@ export interface World {
   /** A session of the role of the processes, past the proxy. Not connected yet. */
   client(): pg.Client
   crash(): Promise<void>
-  /** Commits from some moment on are acknowledged and lost. Answers whether that came to pass. */
+  /** Commits from some moment on are acknowledged and lost. Returns whether that happened. */
   failOver(loseForMs: number): Promise<boolean>
   /** PgBouncer keeps its sessions open when its clients are gone. */
   stopPooler(): Promise<void>
@@ -124,7 +124,7 @@ export async function createWorld(options: { readonly standby: boolean }): Promi
       if (standby === undefined) return false
       const next = standby
       standby = undefined
-      // WAL is lost from some point on, never from the middle. So what was committed before the first mark survives.
+      // WAL is lost from some point on, never from the middle. So commits before the first mark survive.
       const from = Date.now()
       await mark(admin, 'kept')
       const replica = poolAt(next.url, DATABASE)
@@ -162,7 +162,7 @@ async function prepared(url: string, admin: pg.Pool): Promise<Leasehold> {
   return new Leasehold({ pool: admin, log: () => {} })
 }
 
-/** May write also while the server tells everybody else to only read. */
+/** May write even while the server is read-only for all other roles. */
 function poolAt(server: string, database: string): pg.Pool {
   const connectionString = Object.assign(new URL(server), { pathname: database }).href
   const options = '-c default_transaction_read_only=off'

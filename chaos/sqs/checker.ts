@@ -1,10 +1,10 @@
-/** Whether what was seen is what is promised. Knows no database and no queue: it compares the evidence with the plan. */
+/** Compares the evidence with the promises. Knows no database and no queue: it compares the evidence with the plan. */
 import { type Finding, finding, exactlyOnce as once } from '../common/finding.ts'
 import type { Evidence } from './evidence.ts'
 import { bodyOf, type Plan, type PlannedMessage, WAYS, type Way } from './plan.ts'
 import { effectOf } from './ways.ts'
 
-/** Grace, a second, and ten for the last words to SQS; and a machine that is busy. */
+/** Grace, a second, and ten for the last requests to SQS; the rest is for a busy machine. */
 const LEAVES_WITHIN_MS = 25_000
 
 export function check(plan: Plan, evidence: Evidence): Finding[] {
@@ -57,7 +57,7 @@ export function check(plan: Plan, evidence: Evidence): Finding[] {
         .map(({ code, signal, tookMs, stderr }) => `${signal ?? code} after ${Math.round(tookMs)} ms ${stderr}`),
     ),
     finding(
-      'nobody ends without being told to',
+      'no process ends unasked',
       ends.length,
       ends
         .filter(({ struck }) => struck === undefined)
@@ -67,7 +67,7 @@ export function check(plan: Plan, evidence: Evidence): Finding[] {
   ]
 }
 
-/** Each at least once, with its reason, and nothing else. Again only when there was a delivery or an answer too many. */
+/** Each at least once, with its reason, and nothing else. Twice only after a duplicate delivery or a lost reply. */
 function poisonFinding(plan: Plan, { counts }: Evidence, letters: Evidence['poison']): Finding {
   const poisonous = plan.messages.filter(({ poison }) => poison !== undefined)
   const expected = new Map(poisonous.map((message) => [bodyOf(message), message.poison]))

@@ -1,4 +1,4 @@
-/** A run in which something never happened says nothing about it. */
+/** A run that misses an event proves nothing about it. */
 import { FAULTS } from '../../tools/faulty-sqs.ts'
 import type { Finding } from '../common/finding.ts'
 import { CUT_REPLIES, type Plan, type StrikeName } from './plan.ts'

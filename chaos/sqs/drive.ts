@@ -1,4 +1,4 @@
-/** Runs a plan: the crew at work, the producer sending, things breaking; then calm, until nothing moves any more. */
+/** Runs a plan: the crew works, the producer sends, faults happen; then calm, until nothing moves any more. */
 import { setMaxListeners } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { count } from '../common/counts.ts'
@@ -23,14 +23,14 @@ export interface DriveOptions {
 const PROGRAM = fileURLToPath(new URL('program.ts', import.meta.url))
 const SETTLE_MS = 120_000
 const LOOK_EVERY_MS = 200
-/** Rows that are told of again are found by then. */
+/** Re-published rows are found by then. */
 const QUIET_LOOKS = 5
 
 export async function drive(plan: Plan, options: DriveOptions): Promise<Evidence> {
   const { url, broken = false, settleMs = SETTLE_MS, say = () => {} } = options
   const over = new AbortController()
   const signal = AbortSignal.any([over.signal, ...(options.signal === undefined ? [] : [options.signal])])
-  setMaxListeners(0, signal) // One for each that waits for its time.
+  setMaxListeners(0, signal) // One per waiting entry.
   const world = await createWorld(plan, url)
   const { queues, poisonUrl, provider, faulty } = world
   const orders = (process: number): Orders => ({
@@ -115,7 +115,7 @@ async function carryOut(strike: Strike, { world: { database }, crew, counts }: S
   count(counts, `strike: ${strike.what}`)
 }
 
-/** Answers what is left when the time is over. */
+/** Returns what is left when the time is over. */
 async function settle(world: World, withinMs: number, signal: AbortSignal): Promise<string[]> {
   const deadline = performance.now() + withinMs
   for (let quiet = 0; ; ) {

@@ -1,4 +1,4 @@
-/** What can be seen when a run has come to rest: in the database, in the queues, at the witness, of the processes. */
+/** The evidence after a run: from the database, the queues, the witness and the processes. */
 import type { Crew, End } from '../common/crew.ts'
 import { WAYS, type Way } from './plan.ts'
 import { OURS, type World } from './world.ts'
@@ -15,7 +15,7 @@ export interface Evidence {
   readonly rows: readonly Row[]
   /** Each time that a row became completed. */
   readonly finished: readonly { readonly way: Way; readonly id: number }[]
-  /** What really happened at the witness, by its name there. */
+  /** The real effects at the witness, by name. */
   readonly happened: readonly string[]
   readonly effects: readonly number[]
   readonly jobs: readonly { readonly key: string; readonly status: string }[]
@@ -23,16 +23,16 @@ export interface Evidence {
   readonly line: readonly { readonly group: string; readonly id: number }[]
   readonly poison: readonly { readonly body: string; readonly reason: string | undefined }[]
   readonly wornOut: readonly string[]
-  /** What had not come to an end in time. */
+  /** Work that had not ended in time. */
   readonly left: readonly string[]
   readonly ends: readonly End[]
-  /** Connections and sessions when everybody was gone. */
+  /** Connections and sessions after all processes have left. */
   readonly connections: number
-  /** How often each thing has happened, faults and outcomes. */
+  /** How often each fault and outcome has happened. */
   readonly counts: ReadonlyMap<string, number>
 }
 
-/** What is not at its end yet, and would have to be before anything can be said. */
+/** Work that must end before anything can be judged. */
 export async function whatIsLeft({ pool, queues, depth }: World): Promise<string[]> {
   const left: string[] = []
   for (const way of WAYS) {
@@ -84,7 +84,7 @@ export async function gather(
   }
 }
 
-/** Postgres takes a moment to notice that somebody is gone. */
+/** Postgres takes a moment to notice that a client has left. */
 async function connectionsLeft({ pool, database }: World): Promise<number> {
   let left = 0
   for (let look = 0; look < 600; look++) {

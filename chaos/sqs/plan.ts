@@ -1,6 +1,7 @@
 /**
- * What a run will do, made of its seed alone: which messages are sent when, which of them can never be handled, who is killed,
- * and what breaks. How it all interleaves is up to the machine, so a seed repeats the plan, and usually what it brings to light.
+ * The plan of a run, made of its seed alone: which messages are sent when, which can never be handled, which processes are
+ * killed, and which faults happen. The machine decides the interleaving, so a seed repeats the plan, and usually its
+ * findings.
  */
 import { randomFrom, type SeededRandom } from '../../tools/seeded-random.ts'
 import { dealt } from '../common/deck.ts'
@@ -10,11 +11,11 @@ export const WAYS = ['two phases', 'one update', 'once per message', 'into a que
 export type Way = (typeof WAYS)[number]
 
 const GROUPS = 3
-/** So many messages of a group come at a time: some wait while one of them fails. */
+/** So many messages of a group are sent at a time: some wait while one of them fails. */
 const BURST = 10
 export const SEATS = 3
 
-/** What makes a message impossible to handle, by the reason it is to be given. */
+/** Why a message cannot be handled, by its dead-letter reason. */
 const POISON: Record<Way, readonly Poison[]> = {
   'two phases': ['not_json', 'invalid_body', 'too_large'],
   'one update': ['not_json', 'invalid_body', 'too_large'],
@@ -31,11 +32,11 @@ export interface PlannedMessage {
   readonly atMs: number
   readonly group?: string
   readonly poison?: Poison
-  /** Where there is a row: lost is a message that its producer never sends. */
+  /** For ways with a row: lost is a message that its producer never sends. */
   readonly sent: 'after its row' | 'before its row' | 'lost'
 }
 
-/** Statements whose reply is cut off: they are carried out, and whoever sent them does not learn of it. */
+/** Statements whose reply is cut off: they are carried out, and their sender does not learn it. */
 export const CUT_REPLIES = {
   commit: /Q.{4}commit\0/s,
   'row.claim': '-- row.claim',
@@ -62,7 +63,7 @@ export interface Plan {
   readonly refusesStaleHandles: boolean
   /** By the number of the process. */
   readonly visibilityOf: (process: number) => '1s' | '2s'
-  /** 1: the SDK tries nothing again by itself. */
+  /** 1: the SDK itself does not retry. */
   readonly sdkAttemptsOf: (process: number) => number
   readonly messages: readonly PlannedMessage[]
   readonly strikes: readonly Strike[]
@@ -123,7 +124,7 @@ function twice<T>(card: T): [T, T] {
   return [card, card]
 }
 
-/** What the message says. */
+/** The body of the message. */
 export function bodyOf({ id, poison }: PlannedMessage): string {
   if (poison === 'not_json') return `{ poison ${id}`
   if (poison === 'invalid_body') return JSON.stringify({ id: `poison ${id}`, type: 'task' })

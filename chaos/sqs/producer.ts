@@ -1,4 +1,7 @@
-/** Sends what is planned, when it is planned, through the faults. Each message is sent until SQS has taken it, but the lost ones. */
+/**
+ * Sends the planned messages at the planned times, through the faults. Each message is sent until SQS has accepted it,
+ * except the lost ones.
+ */
 import { SendMessageCommand } from '@aws-sdk/client-sqs'
 import { SqsPublisher } from '../../src/sqs/index.ts'
 import { unless } from '../common/unless.ts'
@@ -9,7 +12,7 @@ import type { World } from './world.ts'
 const AHEAD_MS = 3_000
 
 export class Producer {
-  /** How often a publisher gave up, and was asked again. */
+  /** How often a publisher gave up, and was called again. */
   gaveUp = 0
   readonly #world: World
   readonly #planned: ReadonlyMap<number, PlannedMessage>
@@ -68,7 +71,7 @@ export class Producer {
     }
   }
 
-  /** Past the proxy, so that there is one of each; and not by the publisher, which sends nothing that is not JSON. */
+  /** Bypassing the proxy, so that there is one of each; and not by the publisher, which sends only JSON. */
   async #sendPoison(message: PlannedMessage): Promise<void> {
     const { way, id, group } = message
     const fifo = group === undefined ? {} : { MessageGroupId: group, MessageDeduplicationId: String(id) }

@@ -1,5 +1,5 @@
-// One process of the crew: a consumer for each way of handling, and a worker for the jobs and for recovery. It takes its orders
-// from its first argument, prints a line of JSON for each event, and ends on SIGTERM, or with whoever started it.
+// One process of the crew: a consumer for each way of handling, and a worker for the jobs and for recovery. Its first
+// argument configures it; it prints a line of JSON for each event, and ends on SIGTERM, or with its parent.
 import { DeleteMessageCommand, ReceiveMessageCommand, SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
 import pg from 'pg'
 import { handle, Leasehold } from '../../src/index.ts'
@@ -22,9 +22,9 @@ export interface Orders {
   readonly calm: boolean
 }
 
-/** Shorter than what is slow, so that some is handed back. */
+/** Shorter than slow handlers, so that some messages are returned. */
 const GRACE = '500ms'
-/** What is handled wrongly fails more often, so that this is seen soon. */
+/** Wrong handlers fail more often, so that the damage shows soon. */
 const FAILS = { rightly: 0.06, wrongly: 0.2 }
 
 const EVENTS: readonly (keyof SqsConsumerEvents)[] = [
@@ -101,7 +101,7 @@ function brief(event: object = {}): object {
   return { reason, receiveCount, doing }
 }
 
-/** What many a consumer does: a message is deleted when it has come. */
+/** A common mistake: a message is deleted as soon as it is received. */
 function deletingFirst({ send }: SQSClient): SqsClient {
   const sendFirst = async (command: unknown, options: unknown) => {
     const answer = await (send as (...args: unknown[]) => Promise<unknown>).call(client, command, options)

@@ -1,7 +1,7 @@
-// `npm run chaos:sqs`: consumers, a publisher, recovery and workers, while processes are killed, replies are cut and messages
-// come twice. Exits 0 if every promise of docs/sqs.md held, and everything that should happen did.
+// `npm run chaos:sqs`: consumers, a publisher, recovery and workers, while processes are killed, replies are cut and
+// messages come twice. Exits 0 if every promise of docs/sqs.md held, and everything that should happen did.
 //
-// The plan comes from the seed (plan.ts), drive.ts carries it out, checker.ts says what it proves.
+// plan.ts makes the plan from the seed, drive.ts carries it out, checker.ts judges the evidence.
 import { randomInt } from 'node:crypto'
 import { constants } from 'node:os'
 import { parseArgs } from 'node:util'

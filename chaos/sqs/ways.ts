@@ -1,4 +1,4 @@
-/** What is done with the messages of each queue, rightly; and wrongly, so that the checker can be seen to notice. */
+/** The handlers of each queue, correct ones and wrong ones, so that the checker can be seen to detect them. */
 import type { Pool } from 'pg'
 import { z } from 'zod'
 import { Fatal, type Job, kind, type Leasehold, messageSource } from '../../src/index.ts'
@@ -17,7 +17,7 @@ import type { Way } from './plan.ts'
 export const body = z.object({ id: z.number(), type: z.string(), fatal: z.boolean().optional() })
 export type Body = z.infer<typeof body>
 
-// Text in each statement, not a name, so that the proxy sees which one it is. All that is lost is found within seconds.
+// Text in each statement, not a name, so that the proxy sees which one it is. All lost messages are found within seconds.
 const ROWS = {
   columns: ['result'],
   stuckAfter: '2s',
@@ -29,7 +29,7 @@ export const TABLES = { 'two phases': statusTable('two_phases', ROWS), 'one upda
 
 export const task = kind<Body>('task', { maxAttempts: 1_000, backoff: { first: '200ms', max: '1s' } })
 
-/** The tables. Nothing in them keeps an effect from being written twice: that is what is to be seen. */
+/** The tables. Nothing in them prevents a second write of an effect, so that it can be seen. */
 export const SCHEMA = `
   create table two_phases (id integer primary key, status text not null default 'pending', result text);
   create table one_update (id integer primary key, status text not null default 'pending', result text);
@@ -54,7 +54,7 @@ export interface Surroundings {
   readonly broken: boolean
 }
 
-/** What the witness calls it. */
+/** Its name at the witness. */
 export function effectOf(way: Way, id: number): string {
   return `${way}/${id}`
 }
@@ -103,7 +103,7 @@ export function handleOf(way: Way, { pool, leasehold, provider, mood, broken }: 
         await tx.query('insert into line (group_id, id) values ($1, $2)', [message.groupId, message.body.id])
         await call(message, `in order ${message.body.id}`)
       })
-      // Wrongly: nobody waits for it.
+      // Wrong: it is not awaited.
       return broken ? (message: Message) => void append(message).catch(() => {}) : append
     }
   }

@@ -1,4 +1,6 @@
-/** What a run takes place in: a database and an SQS, each behind a proxy that breaks things, and a witness outside of both. */
+/**
+ * The environment of a run: a database and an SQS, each behind a proxy that breaks things, and a witness outside of both.
+ */
 import { setMaxListeners } from 'node:events'
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs'
 import pg from 'pg'
@@ -12,7 +14,7 @@ import { unless } from '../common/unless.ts'
 import { type Plan, WAYS, type Way } from './plan.ts'
 import { SCHEMA } from './ways.ts'
 
-/** A message that is delivered so often without an end is going round in circles. */
+/** A message that is delivered so often without an end is in an endless loop. */
 export const MAX_RECEIVE_COUNT = 60
 
 /** Of all requests to SQS. At most one happens to a request, the first that its chance favours. */
@@ -28,10 +30,12 @@ const FAULTS: readonly FaultRule[] = [
   { fault: 'delay', chance: 0.03, upToMs: 500 },
   { fault: 'late reply', chance: 0.04, upToMs: 1_500 },
 ]
-/** In two phases most are slow, so that a process is often stopped in one, and finds somebody else in it when it goes on. */
+/**
+ * In two phases most are slow, so that a process is often stopped in one, and finds another worker in it when it resumes.
+ */
 const SLOW = { chance: 0.1, inTwoPhases: 0.6, leastMs: 1_200, mostMs: 4_000 }
 
-/** By which sessions of the harness itself are known. */
+/** Identifies sessions of the harness itself. */
 export const OURS = 'chaos'
 
 export interface World {
@@ -46,7 +50,7 @@ export interface World {
   readonly provider: Provider
   readonly queues: Readonly<Record<Way, string>>
   readonly poisonUrl: string
-  /** Where SQS itself puts what was delivered too often. */
+  /** The queue into which SQS itself moves messages after too many deliveries. */
   readonly wornOutUrls: readonly string[]
   depth(url: string): Promise<number>
   /** All that is in it, which is deleted. */
@@ -67,7 +71,7 @@ export async function createWorld(plan: Plan, url: string): Promise<World> {
   const faulty = await startFaultySqs(sqs, { seed, refusesStaleHandles, faults: FAULTS })
   const slowness = randomFrom(`${seed} slow`)
   const calm = new AbortController()
-  setMaxListeners(0, calm.signal) // One for each slow answer.
+  setMaxListeners(0, calm.signal) // One per slow reply.
   const provider = await startProvider({
     answerAfter: async ({ effect }) => {
       const chance = effect.startsWith('two phases/') ? SLOW.inTwoPhases : SLOW.chance

@@ -1,17 +1,17 @@
-/** The slow service that an evaluation asks. It answers nobody before all have asked, and by then all have read. */
+/** The slow service that an evaluation calls. It replies to none before all have called, and by then all have read. */
 import { startProvider } from '../../tools/provider.ts'
 import { Gate } from '../gate.ts'
 import { EVALUATIONS } from './scale.ts'
 
 export interface Catalogue {
   readonly url: string
-  /** Who asks now belongs to this round. */
+  /** Calls from now on belong to this round. */
   nextRound(): Round
   stop(): Promise<void>
 }
 
 interface Round {
-  /** How many evaluations are under way, when all are. */
+  /** How many evaluations are running, when all are. */
   readonly allHaveAsked: Promise<number>
   answer(): void
 }

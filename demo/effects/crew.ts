@@ -11,20 +11,20 @@ export interface CrewOptions {
   readonly env: Readonly<Record<string, string>>
   /** A worker ended that should not have. */
   onLost(error: Error): void
-  /** A worker has taken these rows back. */
+  /** A worker has reclaimed these rows. */
   onPublish(ids: readonly number[]): void
 }
 
 export class Crew extends Staff<WorkerProcess> {
   #turn = 0
-  /** Gets no message but those that are meant for it, so that it is known what it is in the middle of. */
+  /** Receives only the messages meant for it, so that its state is known. */
   setAside: WorkerProcess | undefined
 
   constructor(options: CrewOptions) {
     super((name) => new WorkerProcess(name, options))
   }
 
-  /** Of those that live, each in its turn, but for this one. */
+  /** The live workers in turn, except this one. */
   next(except?: WorkerProcess): WorkerProcess {
     const others = this.alive.filter((worker) => worker !== except && worker !== this.setAside)
     return others[this.#turn++ % others.length]!
@@ -38,7 +38,7 @@ export class Crew extends Staff<WorkerProcess> {
 export class WorkerProcess {
   readonly name: string
   readonly ready: Promise<void>
-  /** It has started, and nobody has told it to end. */
+  /** It has started, and was not asked to end. */
   isAlive = false
   readonly #child: Child<FromWorker, ToWorker>
   readonly #ready = new Gate()

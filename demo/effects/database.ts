@@ -1,4 +1,4 @@
-/** The tables of the two stories, and what is asked of them while they are told. */
+/** The tables of the two stories, and the queries while they run. */
 import { SummaryDatabase } from '../summary.ts'
 import { RACE_POOL } from './incidents.ts'
 import type { PoolReport } from './messages.ts'

@@ -1,4 +1,4 @@
-/** "Two open incidents": everybody has read before anybody writes. */
+/** "Two open incidents": all racers have read before any writes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BEAT_MS, CONNECTIONS, ENTITIES, RACERS, WORKERS } from './scale.ts'
 import type { Stage } from './stage.ts'

@@ -6,7 +6,7 @@ import { CONNECTIONS, ENTITIES, RACERS, WORKERS } from './scale.ts'
 
 export interface Race {
   readonly pool: pg.Pool
-  /** Where the evaluation asks. */
+  /** The service that the evaluation calls. */
   readonly catalogue: string
   readonly round: number
   readonly guarded: boolean
@@ -53,7 +53,7 @@ async function evaluate(course: Race, guard: WriteGuard, entity: number): Promis
   try {
     await guard.run({ site: SITE, lock: `entity:${entity}`, seen, reread: openIncidents, write: open })
   } catch (error) {
-    // Somebody else was first. The next message about this entity will see what they wrote.
+    // Another racer was first. The next message about this entity will see its incident.
     if (!(error instanceof ConcurrentModificationError)) throw error
   }
 }

@@ -1,4 +1,4 @@
-/** What a worker process and the demo tell each other. */
+/** The messages between a worker process and the demo. */
 
 /** How a worker handles a message about a row. */
 export type Way = 'naive' | 'one UPDATE' | 'two phases'
@@ -7,7 +7,7 @@ export type ToWorker =
   /** The first. */
   | { readonly type: 'open'; readonly databaseUrl: string }
   | { readonly type: 'deliver'; readonly delivery: number; readonly id: number; readonly way: Way }
-  /** From now on, take back what is stuck. */
+  /** From now on, reclaim stuck rows. */
   | { readonly type: 'recover' }
   | { readonly type: 'race'; readonly round: number; readonly guarded: boolean }
   | { readonly type: 'report pool' }
@@ -20,7 +20,7 @@ export type FromWorker =
   | ({ readonly type: 'pool' } & PoolReport)
   | { readonly type: 'raced' }
 
-/** Connections of a pool that somebody has, and those who wait for one. */
+/** Connections of a pool in use, and callers that wait for one. */
 export interface PoolReport {
   readonly busy: number
   readonly waiting: number

@@ -1,6 +1,6 @@
 /**
- * A toy of a queue, in the demo's own process, which delivers at least once: every message twice or more, and again what is
- * not acknowledged in time. It keeps nothing on disk. It decides who gets what, so that nothing here depends on luck.
+ * A toy queue, in the demo's own process, which delivers at least once: every message twice or more, and again if it is not
+ * acknowledged in time. It keeps nothing on disk. It decides which worker gets what, so that nothing here depends on luck.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Crew, WorkerProcess } from './crew.ts'
@@ -27,8 +27,8 @@ export class ToyQueue {
   }
 
   /**
-   * Delivers a message to one worker, and when it has not been acknowledged in time, to another one. So that it is certain
-   * what each is in the middle of, the time begins with `since`.
+   * Delivers a message to one worker, and if it is not acknowledged in time, to another one. The time begins with `since`,
+   * so that the state of each worker is certain.
    */
   async sendTo(first: WorkerProcess, id: number, since: Promise<unknown>): Promise<void> {
     const timeIsUp = since.then(() => sleep(HIDDEN_MS, false, { signal: this.#signal }))
@@ -44,7 +44,7 @@ export class ToyQueue {
     return delivery.finally(() => this.#underWay.delete(delivery))
   }
 
-  /** Resolves when nothing is under way any more, not even what came back late. */
+  /** Resolves when no delivery is in flight any more, not even late ones. */
   async untilIdle(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay)
   }

@@ -1,8 +1,8 @@
-// `npm run demo:effects`: what happens outside the database when messages come twice, and what a short lock is for. Exits 0
-// if all is as it should be at the end, the damage of the naive ways included.
+// `npm run demo:effects`: effects outside the database under duplicate messages, and the use of a short lock. Exits 0 if the
+// end is as expected, the damage of the naive ways included.
 //
 // The plots are in summary-story.ts and incident-story.ts, the ways to handle a message in summaries.ts and incidents.ts,
-// what is true at the end in verdict.ts.
+// the checks at the end in verdict.ts.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type PostgresServer, startPostgres } from '../../tools/postgres.ts'

@@ -2,10 +2,10 @@
 import type { Way } from './messages.ts'
 
 export const ROWS = 40
-/** What becomes of the messages of so many rows. All others are delivered twice, one after the other. */
+/** The fate of the messages of so many rows. All others are delivered twice, one after the other. */
 export const FATES = { atOnce: 6, killed: 2, slow: 2 }
 export const PAID_TWICE = FATES.atOnce + FATES.killed + FATES.slow
-/** By the other one of two that were at it at once, or by one that comes late. One that was killed writes nothing. */
+/** By the other one of two concurrent workers, or by a late one. A killed one writes nothing. */
 export const OVERWRITTEN = FATES.atOnce + FATES.slow
 export const CENTS_PER_CALL = 3
 
@@ -17,7 +17,7 @@ export function waysOfActs(isUnguarded: boolean): readonly Way[] {
 export const WORKERS = 3
 /** Messages under way at a time, of those to which nothing happens. */
 export const LANES = 6
-/** After this, a message that was not acknowledged is delivered again. On SQS it is 30 s by default. */
+/** After this, a message that was not acknowledged is redelivered. On SQS it is 30 s by default. */
 export const HIDDEN_MS = 1_000
 
 /** Each entity is evaluated by so many at once, some in each process. */

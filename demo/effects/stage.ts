@@ -13,7 +13,7 @@ export interface Stage {
   readonly queue: ToyQueue
   readonly crew: Crew
   readonly screen: Screen
-  /** What protects is left out, to see what it is for. */
+  /** The protection is left out, to show its use. */
   readonly isUnguarded: boolean
   /** Aborted when the demo has to end. */
   readonly signal: AbortSignal

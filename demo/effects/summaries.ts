@@ -1,4 +1,4 @@
-/** Three ways to handle a message that says "summarise row 7", and that may come twice, late, or to two at once. */
+/** Three ways to handle the message "summarise row 7", which may arrive twice, late, or at two workers at once. */
 import type pg from 'pg'
 import { askLlm, summaries } from '../summary.ts'
 import type { Way } from './messages.ts'
@@ -9,7 +9,7 @@ export interface Tools {
   readonly llm: string
 }
 
-/** What became of one delivery. */
+/** The outcome of one delivery. */
 type Handle = (id: number, tools: Tools) => Promise<string>
 
 export const WAYS: Readonly<Record<Way, Handle>> = {

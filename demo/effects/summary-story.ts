@@ -37,7 +37,7 @@ export async function playAct(stage: Stage, act: number, way: Way): Promise<void
   await sumUp(stage, act, way)
 }
 
-/** Two processes get the message, and neither is answered before both have asked the LLM or were sent home. */
+/** Two processes get the message, and the LLM replies to neither before both have called it or were refused. */
 async function twiceAtOnce({ crew, llm, queue, screen }: Stage, ids: readonly number[]): Promise<void> {
   screen.say(`Twice at once: ${rows(ids)} are handed to two processes each.`, 'yellow')
   const toTwo = async (id: number) => {
@@ -53,7 +53,7 @@ async function twiceAtOnce({ crew, llm, queue, screen }: Stage, ids: readonly nu
   await Promise.all(ids.map(toTwo))
 }
 
-/** The LLM has been asked, and will be paid, but who asked is dead before the answer. */
+/** The LLM has been called, and will be paid, but its caller is dead before the reply. */
 async function killInTheMiddle(stage: Stage, ids: readonly number[], victim: WorkerProcess): Promise<void> {
   const { crew, llm, queue, screen } = stage
   const allAsked = new Gate(ids.length)
@@ -74,7 +74,7 @@ async function killInTheMiddle(stage: Stage, ids: readonly number[], victim: Wor
   await Promise.all([...ids.map((id) => queue.sendTo(victim, id, dead.opened)), kill()])
 }
 
-/** The LLM answers the first who asks only when the message has been delivered again, and that is over. */
+/** The LLM replies to the first caller only after the message was redelivered and handled. */
 async function outlastTheQueue({ crew, llm, queue, screen }: Stage, ids: readonly number[]): Promise<void> {
   const allAsked = new Gate(ids.length)
   const send = async (id: number) => {

@@ -1,4 +1,4 @@
-/** What is true at the end, when no process is left that could change it: by the tables, and by the LLM's own record. */
+/** The checks at the end, when no process is left that could change anything: by the tables, and by the LLM's own record. */
 import type { Finding } from '../findings.ts'
 import type { Bill } from '../llm.ts'
 import {

@@ -1,4 +1,4 @@
-/** What is said before the stories and after them. */
+/** The text before the stories and after them. */
 import { showFindings } from '../findings.ts'
 import type { Screen } from '../screen.ts'
 import { STUCK_AFTER } from '../summary.ts'

@@ -9,7 +9,7 @@ import { WAYS } from './summaries.ts'
 
 const [name = 'worker'] = process.argv.slice(2)
 const { LLM_URL: llm = '', CATALOGUE_URL: catalogue = '' } = process.env
-// The demo is gone, or we have hung up ourselves: either way there is nothing left to do.
+// The demo has ended, or we have disconnected ourselves: either way there is nothing left to do.
 process.on('disconnect', () => process.exit())
 // Ctrl-C is for the demo, which then ends us.
 process.on('SIGINT', () => {})

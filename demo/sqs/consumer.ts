@@ -8,7 +8,7 @@ import { type Body, body, guarded, unguarded } from './handlers.ts'
 import type { FromConsumer, Orders } from './messages.ts'
 import { CONCURRENCY, RESEND_AFTER, VISIBILITY } from './scale.ts'
 
-// The demo is gone, or we have hung up ourselves: either way there is nothing left to do.
+// The demo has ended, or we have disconnected ourselves: either way there is nothing left to do.
 process.on('disconnect', () => process.exit())
 // Ctrl-C is for the demo, which then ends us.
 process.on('SIGINT', () => {})

@@ -1,4 +1,4 @@
-/** The consumer processes, seen from the demo. SQS decides who gets what, so they tell what they are in the middle of. */
+/** The consumer processes, seen from the demo. SQS decides which gets what, so they report what they are working on. */
 import { Child, Staff } from '../child.ts'
 import { Gate } from '../gate.ts'
 import type { FromConsumer, Orders, Settled } from './messages.ts'
@@ -13,14 +13,14 @@ export interface CrewOptions {
 }
 
 export class Crew extends Staff<ConsumerProcess> {
-  /** What they say became of each delivery, in this order. Who is killed says nothing. */
+  /** The reported outcome of each delivery, in this order. A killed consumer reports nothing. */
   readonly settled: Settled[] = []
 
   constructor(options: CrewOptions) {
     super((name) => new ConsumerProcess(name, options, (settled) => this.settled.push(settled)), 'consumer')
   }
 
-  /** Of these rows, those whose message SQS delivered a second time, and somebody was through with that. */
+  /** Those of these rows whose message SQS delivered a second time, and for which that delivery has ended. */
   deliveredAgain(ids: readonly number[]): Settled[] {
     const again = this.settled.filter(({ receiveCount }) => receiveCount > 1)
     return ids.flatMap((id) => again.find((settled) => settled.id === id) ?? [])

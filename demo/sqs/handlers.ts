@@ -1,4 +1,4 @@
-/** Two ways to handle a message that says "summarise row 7", and that may come twice, late, early, or to two at once. */
+/** Two ways to handle the message "summarise row 7", which may arrive twice, late, early, or at two consumers at once. */
 import type pg from 'pg'
 import { z } from 'zod'
 import { type Handle, inTwoPhases } from '../../src/sqs/index.ts'

@@ -1,4 +1,4 @@
-/** What a consumer process is told first, and what it tells the demo. */
+/** The first message to a consumer process, and its messages to the demo. */
 import type { SQSClientConfig } from '@aws-sdk/client-sqs'
 
 export interface Orders {
@@ -17,13 +17,13 @@ export type FromConsumer =
   | { readonly type: 'asking'; readonly id: number }
   | ({ readonly type: 'settled' } & Settled)
 
-/** What became of one delivery, in the words of the library's own events. */
+/** The outcome of one delivery, in the words of the library's own events. */
 export interface Settled {
   readonly outcome: 'handled' | 'already_handled' | 'failed' | 'dead_letter' | 'returned'
   /** The row. A message that cannot be read has none. */
   readonly id: number | undefined
-  /** The how manieth delivery it was. */
+  /** The number of the delivery. */
   readonly receiveCount: number
-  /** Why it is dead, or comes again. */
+  /** Why it is dead, or is redelivered. */
   readonly reason: string | undefined
 }

@@ -1,4 +1,4 @@
-/** The queue of this demo, its dead letters, and who sends to it. */
+/** The queue of this demo, its dead letters, and its producer. */
 import { ReceiveMessageCommand, SendMessageCommand } from '@aws-sdk/client-sqs'
 import { SqsPublisher } from '../../src/sqs/index.ts'
 import type { SqsServer } from '../../tools/sqs.ts'
@@ -40,7 +40,7 @@ export class Queue {
     await this.#sqs.client.send(new SendMessageCommand({ QueueUrl: this.url, MessageBody: body }))
   }
 
-  /** Messages that nobody has deleted, also those that somebody is in the middle of. */
+  /** Messages not deleted yet, also those being handled. */
   async left(): Promise<number> {
     const { visible, inFlight } = await this.#sqs.depth(this.url)
     return visible + inFlight

@@ -1,7 +1,7 @@
-// `npm run demo:sqs`: three consumers of one SQS queue, of which one is killed and one stopped, and messages that come twice,
-// early or not at all. Exits 0 if all is well at the end.
+// `npm run demo:sqs`: three consumers of one SQS queue, of which one is killed and one stopped, and messages that arrive
+// twice, early or not at all. Exits 0 if all is well at the end.
 //
-// The plot is in story.ts, how a message is handled in handlers.ts, what is true at the end in verdict.ts.
+// The plot is in story.ts, how a message is handled in handlers.ts, the checks at the end in verdict.ts.
 import { type PostgresServer, startPostgres } from '../../tools/postgres.ts'
 import { startSqs } from '../../tools/sqs.ts'
 import { Llm } from '../llm.ts'

@@ -13,11 +13,11 @@ export const POISON = 'please summarise row 7'
 export const CONSUMERS = 3
 /** Messages that a consumer process is in the middle of at a time. */
 export const CONCURRENCY = 4
-/** After this, SQS delivers a message again whose consumer is not heard of. The default is 30s. */
+/** After this, SQS redelivers a message whose consumer stopped extending it. The default is 30s. */
 export const VISIBILITY = '2s'
-/** After this, recovery sends a message for a row that nobody came for. The default is 15m. */
+/** After this, recovery sends a message for a row that no consumer has claimed. The default is 15m. */
 export const RESEND_AFTER = '3s'
-/** Then a message goes to the dead letters, whatever is wrong with it. */
+/** Then a message goes to the dead-letter queue, for any cause. */
 export const DELIVERIES_AT_MOST = 20
 
 /** For the reader to catch up. Nothing else depends on it. */

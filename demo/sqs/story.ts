@@ -1,4 +1,4 @@
-/** What happens, act by act, and what is said about it. The mishaps are the same with and without protection. */
+/** The story act by act, and its text. The mishaps are the same with and without protection. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SqsServer } from '../../tools/sqs.ts'
 import { Gate } from '../gate.ts'
@@ -20,17 +20,17 @@ export interface Stage {
   readonly llm: Llm
   readonly crew: Crew
   readonly screen: Screen
-  /** What protects is left out, to see what it is for. */
+  /** The protection is left out, to show its use. */
   readonly isUnguarded: boolean
   /** Aborted when the demo has to end. */
   readonly signal: AbortSignal
 }
 
-/** What only the story knows, and the verdict needs. */
+/** Facts that only the story knows, and the verdict needs. */
 export interface Told {
   /** The rows that a consumer was killed or stopped in the middle of. */
   readonly interrupted: readonly number[]
-  /** What became of the deliveries that the stopped one had in hand. */
+  /** The outcomes of the deliveries that the stopped one held. */
   readonly late: readonly Settled[]
   readonly guarded: Incidents
 }
@@ -102,7 +102,7 @@ async function interruptions(
   return { interrupted, late: await wake(stage, sleeper) }
 }
 
-/** SQS notices that nobody extends the messages. */
+/** The visibility of the messages expires in SQS. */
 async function messagesComeAgain({ crew, screen, isUnguarded, signal }: Stage, rows: readonly number[]): Promise<void> {
   await until(() => crew.deliveredAgain(rows).length === rows.length, signal)
   const again = `Delivered again: nobody extended ${rows.length} messages for ${VISIBILITY}, so SQS gave them to another consumer.`
@@ -111,7 +111,7 @@ async function messagesComeAgain({ crew, screen, isUnguarded, signal }: Stage, r
   screen.say(`${again} For ${dropped} it found the row claimed, called nobody, and deleted the message.`, 'green')
 }
 
-/** Recovery notices that nobody renews the claims of the rows. */
+/** Recovery finds that the claims of the rows were not renewed. */
 async function rowsAreTakenBack({ database, screen, signal }: Stage, rows: readonly number[]): Promise<void> {
   await until(async () => (await database.count(takenBack(rows))) === rows.length, signal)
   screen.say(
@@ -121,7 +121,7 @@ async function rowsAreTakenBack({ database, screen, signal }: Stage, rows: reado
   )
 }
 
-/** Answers what became of the deliveries that it had in hand. */
+/** Returns the outcomes of the deliveries that it held. */
 async function wake({ database, screen, isUnguarded, signal }: Stage, sleeper: ConsumerProcess): Promise<Settled[]> {
   screen.say(
     `SIGCONT: ${sleeper.name} goes on. The answers to its ${CONCURRENCY} calls have come meanwhile …`,
@@ -184,7 +184,7 @@ async function addTwice({ database, queue }: Stage, ids: readonly number[]): Pro
   await Promise.all([queue.publish(ids), queue.publish(ids)])
 }
 
-/** While nobody is answered. Each is then in the middle of as many calls as it can be, and it is certain of which. */
+/** While the LLM replies to none. Each is then in the middle of as many calls as it can be, and it is certain of which. */
 async function untilAllAreAsking({ crew, llm, signal }: Stage, ids: readonly number[]): Promise<void> {
   const isAsking = (consumer: ConsumerProcess) => consumer.asked(ids).length === CONCURRENCY
   await until(() => llm.bill(ids).calls === CONSUMERS * CONCURRENCY && crew.all.every(isAsking), signal)
@@ -200,7 +200,7 @@ async function untilDone({ database, queue, signal }: Stage): Promise<void> {
   await until(async () => (await queue.left()) === 0, signal)
 }
 
-/** Those that were told that the row is not theirs to change. */
+/** Those that learned that the row is not theirs to change. */
 export function refused(settled: readonly Settled[]): number {
   return settled.filter(({ outcome }) => outcome === 'already_handled').length
 }

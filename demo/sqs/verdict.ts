@@ -1,4 +1,6 @@
-/** What is true at the end, when no consumer is left that could change it: by the table, by SQS and by the LLM's own record. */
+/**
+ * The checks at the end, when no consumer is left that could change anything: by the table, SQS and the LLM's own record.
+ */
 import type { Finding } from '../findings.ts'
 import { OPENED_TWICE, YIELDS } from './incidents.ts'
 import type { DeadLetter } from './queue.ts'
@@ -19,7 +21,7 @@ function completed(ids: readonly number[]): string {
 const TAKEN_BACK = 'their rows, taken back by recovery'
 const KNOWN_BY_KEY = 'calls made again that the LLM knew by their key'
 const YIELDED = 'writers that yielded to the other service, messages deleted'
-/** Without a claim there is nothing to take back, without a key nothing to be known by, without a guard nothing to yield to. */
+/** Without a claim there are no rows to reclaim, without a key no known calls, without a guard no writer that yields. */
 export const NEEDS_CLAIM_OR_KEY: readonly string[] = [TAKEN_BACK, KNOWN_BY_KEY, YIELDED]
 
 export type Witnesses = Pick<Stage, 'database' | 'queue' | 'llm' | 'crew'>

@@ -1,4 +1,4 @@
-/** What is said before the story and after it. */
+/** The text before the story and after it. */
 import { type Finding, showFindings } from '../findings.ts'
 import type { Llm } from '../llm.ts'
 import type { Screen } from '../screen.ts'

@@ -1,4 +1,4 @@
-// What producers and workers share. It touches no database.
+// Shared by producers and workers. It touches no database.
 import { kind } from 'leasehold'
 
 export const sendReceipt = kind<{ orderId: number; email: string }>('send_receipt', {

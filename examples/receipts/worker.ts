@@ -10,7 +10,7 @@ const worker = leasehold.worker(
   [
     handle(sendReceipt, async (job) => {
       const { orderId, email } = job.input
-      if (!email.includes('@')) throw new Fatal(`${orderId} has no address`) // A dead letter: trying again is no use.
+      if (!email.includes('@')) throw new Fatal(`${orderId} has no address`) // A dead letter: a retry cannot help.
       await withTransaction(pool, async (tx) => {
         await tx.query('insert into receipt values ($1, now())', [orderId])
         // One commit with the receipt. If this worker has lost the job meanwhile, this throws, and both are rolled back.

@@ -1,4 +1,4 @@
-import { CENTURY_MS } from './duration.ts'
+import { CENTURY_MS, notThis } from './duration.ts'
 import { InvalidOptionError } from './errors.ts'
 
 /** Text that becomes a name or a key: bounded, and without characters that Postgres rejects or changes. */
@@ -13,14 +13,14 @@ export function checkText(option: string, value: string, maxBytes: number): stri
 
 export function checkInteger(option: string, value: number, from: number, to: number): number {
   if (!Number.isInteger(value) || value < from || value > to) {
-    throw new InvalidOptionError(option, `it must be a whole number from ${from} to ${to}`)
+    throw new InvalidOptionError(option, `it must be a whole number from ${from} to ${to}${notThis(value)}`)
   }
   return value
 }
 
 export function checkMilliseconds(option: string, value: number): number {
   if (!(value >= 0 && value <= CENTURY_MS)) {
-    throw new InvalidOptionError(option, 'it must be a number of milliseconds, 0 or more')
+    throw new InvalidOptionError(option, `it must be a number of milliseconds, 0 or more${notThis(value)}`)
   }
   return value
 }

@@ -25,7 +25,8 @@ function isNegative(value: unknown): boolean {
   return typeof value === 'string' && value.startsWith('-') && parse(value.slice(1)) !== undefined
 }
 
-function notThis(value: unknown): string {
+/** Ends a message with the value that was given, as far as it can be printed. */
+export function notThis(value: unknown): string {
   if (typeof value === 'number') return `, not ${value}`
   return typeof value === 'string' ? `, not ${JSON.stringify(value.slice(0, 40))}` : ''
 }

@@ -168,7 +168,7 @@ export class LeaseLostError extends LeaseholdError {
 
   constructor(lease: { readonly jobId: string; readonly generation: number }, options?: ErrorOptions) {
     super(
-      `The lease on job ${lease.jobId} (generation ${lease.generation}) is gone: another worker has it or will. ` +
+      `The lease on job ${lease.jobId} (generation ${lease.generation}) is lost: another worker holds the job or will. ` +
         'Nothing was changed. Drop the work.',
       options,
     )
@@ -248,7 +248,7 @@ export class CancelRequestedError extends LeaseholdError {
   override readonly name = 'CancelRequestedError'
 
   constructor(jobId: string) {
-    super(`Job ${jobId} was cancelled. Stop and throw any error; it is not recorded.`)
+    super(`The cancellation of job ${jobId} was requested. Stop and throw; any error will do.`)
   }
 }
 

@@ -1,11 +1,11 @@
-// What can go wrong in a chaos run of jobs, and the rule of its checker that must say so.
+// Faults in the history of a chaos run of jobs, each with the rule of the checker that must report it.
 import type { Draft } from './jobs-history.ts'
 
 const of = (w: string) => (line: { readonly w?: string }) => line.w === w
 const ofJob = (job: string, outcome?: string) => (line: { readonly job?: string; readonly outcome?: unknown }) =>
   line.job === job && (outcome === undefined || line.outcome === outcome)
 
-/** What goes wrong, and the rule that must say so. */
+/** The fault, and the rule that must report it. */
 export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => void, expected: RegExp]>> = {
   'a job is gone': [
     (d) => Object.assign(d, { jobs: d.jobs.filter(({ w }) => w !== 'plain-1') }),
@@ -44,8 +44,8 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
     (d) => d.attempt('worker-1.1', '1', 1_500, 'failed', 1_560),
     /^a claim has at most one outcome: job 1/,
   ],
-  'a claim is told twice': [
-    (d) => d.say('worker-1.1', 1_570, 'told', { outcome: 'retrying', job: '1', gen: 1_500 }),
+  'a claim is reported twice': [
+    (d) => d.say('worker-1.1', 1_570, 'reported', { outcome: 'retrying', job: '1', gen: 1_500 }),
     /^a claim has at most one outcome: job 1/,
   ],
   'a claim is started twice': [
@@ -86,45 +86,45 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
     (d) => Object.assign(d.job('plain-1'), { attempts: 5 }),
     /^attempts stay within their number: job 1/,
   ],
-  'completed is told and not recorded': [
+  'completed is reported and not recorded': [
     (d) => Object.assign(d.attempts[1]!, { outcome: 'crashed' }),
-    /^what was told as completed is recorded: job 1/,
+    /^what was reported as completed is recorded: job 1/,
   ],
-  'retrying is told and not recorded': [
+  'retrying is reported and not recorded': [
     (d) => void d.attempts.shift(),
-    /^what was told as retrying is recorded: job 1/,
+    /^what was reported as retrying is recorded: job 1/,
   ],
-  'snoozed is told and not recorded': [
+  'snoozed is reported and not recorded': [
     (d) => Object.assign(d.attempts.find(({ outcome }) => outcome === 'snoozed')!, { outcome: 'crashed' }),
-    /^what was told as snoozed is recorded: job 11/,
+    /^what was reported as snoozed is recorded: job 11/,
   ],
-  'a dead letter is told, and the job is gone on': [
+  'a dead letter is reported, and the job is gone on': [
     (d) => Object.assign(d.job('plain-4'), { status: 'completed' }),
-    /^what was told as dead_letter is recorded: job 4/,
+    /^what was reported as dead_letter is recorded: job 4/,
   ],
-  'cancelled is told, and the job is not': [
+  'cancelled is reported, and the job is not': [
     (d) => Object.assign(d.job('steering-10'), { status: 'dead_letter' }),
-    /^what was told as cancelled is cancelled: job 10/,
+    /^what was reported as cancelled is cancelled: job 10/,
   ],
-  'released is told, and failed is recorded': [
+  'released is reported, and failed is recorded': [
     (d) => Object.assign(d.attempts.find(({ outcome }) => outcome === 'released')!, { outcome: 'failed' }),
-    /^what was told as released or refused has no other outcome: job 14/,
+    /^what was reported as released or refused has no other outcome: job 14/,
   ],
-  'refused is told, and completed is recorded': [
+  'refused is reported, and completed is recorded': [
     (d) => Object.assign(d.attempts.find(({ generation }) => generation === 10_100)!, { outcome: 'completed' }),
-    /^what was told as released or refused has no other outcome: job 3/,
+    /^what was reported as released or refused has no other outcome: job 3/,
   ],
-  'a dead letter is told to nobody': [
-    (d) => d.drop('told', ofJob('4', 'dead_letter')),
-    /^every dead letter was told of: job 4/,
+  'a dead letter is not reported': [
+    (d) => d.drop('reported', ofJob('4', 'dead_letter')),
+    /^every dead letter was reported: job 4/,
   ],
-  'a dead letter of the sweep is told to nobody': [
+  'a dead letter of the sweep is not reported': [
     (d) => d.drop('buried', ({ job }) => job === '17'),
-    /^every dead letter was told of: job 17/,
+    /^every dead letter was reported: job 17/,
   ],
-  'a job is told as buried, and completes': [
+  'a job is reported as buried, and completes': [
     (d) => d.say('worker-1.1', 30_000, 'buried', { job: '2', gen: 0, reason: 'expired' }),
-    /^what was told as buried is a dead letter.*job 2/,
+    /^what was reported as buried is a dead letter.*job 2/,
   ],
   'a cancelled job goes on': [
     (d) => Object.assign(d.job('steering-13'), { status: 'completed' }),

@@ -1,5 +1,4 @@
-// The checker of `npm run chaos:jobs`, with a history made up: it is content with what is right, and each rule notices what
-// it is there for.
+// The checker of `npm run chaos:jobs` on a made-up history: it accepts a correct one, and each rule reports its own fault.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -21,13 +20,13 @@ function brokenIn(draft: Draft): string[] {
     .map(({ promise, broken }) => `${promise}: ${broken[0]!.split('\n')[0]}`)
 }
 
-test('a history as it should be breaks no rule, and every rule was checked on something', () => {
+test('a correct history breaks no rule, and every rule checks something', () => {
   assert.deepEqual(brokenIn(asItShouldBe()), [])
   for (const { promise, checked } of check(asItShouldBe().history())) assert.ok(checked > 0, promise)
 })
 
 for (const [name, [change, expected]] of Object.entries(CASES)) {
-  test(`the checker notices: ${name}`, () => {
+  test(`the checker reports: ${name}`, () => {
     const draft = asItShouldBe()
     change(draft)
     const found = brokenIn(draft)
@@ -48,20 +47,20 @@ test('every rule has a case', () => {
     )
 })
 
-test('a run in which something never happened is void', () => {
+test('a run that misses an expected event is void', () => {
   const counts = new Map(mustHappen().map((name) => [name, 1]))
   assert.deepEqual(missing(counts), [])
-  counts.delete('told: refused')
+  counts.delete('reported: refused')
   counts.set('fault: failover', 0)
-  assert.deepEqual(missing(counts), ['fault: failover', 'told: refused'])
+  assert.deepEqual(missing(counts), ['fault: failover', 'reported: refused'])
   assert.equal(verdictOf({ findings: [], missing: missing(counts) }), 'void')
   const seen = countsOf(asItShouldBe().history())
-  assert.equal(seen.get('told: refused'), 1)
+  assert.equal(seen.get('reported: refused'), 1)
   assert.equal(seen.get('work: lost with a WAL tail'), 1)
   assert.equal(seen.get('jobs: reclaimed by the sweep'), 2)
 })
 
-test('a seed is a plan: the same again, another for another; each fault and each workload comes within a minute', () => {
+test('a seed gives the same plan each time; every fault and workload occurs within a minute', () => {
   const plain = (plan: Plan) => JSON.stringify(plan)
   assert.equal(plain(planOf(7, 60_000)), plain(planOf(7, 60_000)))
   assert.notEqual(plain(planOf(8, 60_000)), plain(planOf(7, 60_000)))
@@ -71,7 +70,7 @@ test('a seed is a plan: the same again, another for another; each fault and each
   assert.equal(new Set(steps.map(({ w }) => w)).size, steps.length)
 })
 
-test('each plant names faults that there are, and a rule that there is', () => {
+test('each plant names existing faults and an existing rule', () => {
   const rules = check(asItShouldBe().history()).map(({ promise }) => promise)
   const names = FAULTS.map(({ name }) => name)
   for (const [plant, { faults, breaks }] of Object.entries(PLANTS)) {

@@ -1,5 +1,5 @@
-// A short history of a chaos run of jobs, made up: everything in it is as it should be. Tests change one thing, and the
-// checker must say which rule is broken.
+// A short, made-up history of a chaos run of jobs, correct in every detail. Tests change one thing, and the checker must
+// report the broken rule.
 import type { AttemptRow, JobRow, Rows } from '../../chaos/jobs/evidence.ts'
 import { type History, historyOf } from '../../chaos/jobs/history.ts'
 import type { Plan } from '../../chaos/jobs/plan.ts'
@@ -10,7 +10,7 @@ type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 export const TIMES = { leaseMs: 2_000, sweepMs: 500 }
 
-/** What a test may change before it is put together. */
+/** Parts that a test may change before the history is assembled. */
 export class Draft {
   lines: Mutable<Line>[] = []
   steps: { atMs: number; w: string; workload: string; producer: number; script: Script }[] = []
@@ -31,7 +31,7 @@ export class Draft {
     this.say('producer-5.5', at + 5, 'acked', { w, job, outcome: 'created' })
   }
 
-  /** A handler from start to end, what was told, and what is on record. The generation is the time of the claim. */
+  /** A handler from start to end, its events, and its records. The generation is the time of the claim. */
   run(p: string, w: string, job: string, at: number, outcome: string, how = 'returned'): void {
     const about = { w, job, gen: at }
     this.say(p, at + 5, 'started', { ...about, attempt: 1 })
@@ -40,7 +40,7 @@ export class Draft {
       return
     }
     this.say(p, at + 50, 'ended', { ...about, how })
-    this.say(p, at + 60, 'told', { outcome, job, gen: at, attempt: 1 })
+    this.say(p, at + 60, 'reported', { outcome, job, gen: at, attempt: 1 })
     const recorded = { retrying: 'failed', dead_letter: 'failed' }[outcome] ?? outcome
     this.attempt(p, job, at, recorded, at + 55)
   }
@@ -84,7 +84,7 @@ export class Draft {
   }
 }
 
-/** Each workload, each outcome, a kill, a stop, a lost tail, and what operators do. */
+/** Each workload, each outcome, a kill, a stop, a lost tail, and operator actions. */
 export function asItShouldBe(): Draft {
   const draft = new Draft()
   for (const p of ['worker-0.0', 'worker-1.1', 'worker-2.2', 'hand-4.4', 'producer-5.5'])
@@ -120,7 +120,7 @@ export function asItShouldBe(): Draft {
   draft.run('worker-1.1', 'plain-2', '2', 4_900, 'completed')
   draft.row('plain-2', '2', 'completed', 4_900)
 
-  // Stopped past its lease: the next one runs meanwhile, and what it says when it goes on is refused.
+  // Stopped past its lease: the next worker runs meanwhile, and the late outcome of the first is refused.
   draft.work('plain-3', '3', 10_000, { fails: 0 })
   draft.say('worker-2.2', 10_105, 'started', { w: 'plain-3', job: '3', gen: 10_100, attempt: 1 })
   draft.attempt('worker-2.2', '3', 10_100, 'crashed', 12_700)
@@ -128,7 +128,13 @@ export function asItShouldBe(): Draft {
   draft.run('worker-1.1', 'plain-3', '3', 12_800, 'completed')
   draft.say('harness', 14_000, 'stopped', { who: 'worker-2.2', from: 10_190, to: 14_000 })
   draft.say('worker-2.2', 14_010, 'ended', { w: 'plain-3', job: '3', gen: 10_100, how: 'returned' })
-  draft.say('worker-2.2', 14_020, 'told', { outcome: 'refused', tried: 'complete', job: '3', gen: 10_100, attempt: 1 })
+  draft.say('worker-2.2', 14_020, 'reported', {
+    outcome: 'refused',
+    tried: 'complete',
+    job: '3',
+    gen: 10_100,
+    attempt: 1,
+  })
   draft.row('plain-3', '3', 'completed', 12_800)
 
   draft.work('plain-4', '4', 15_000, { fails: 4 })
@@ -196,7 +202,7 @@ export function asItShouldBe(): Draft {
   draft.row('large-15', '15', 'completed', 27_100)
   draft.work('forgotten-16', '16', 28_000)
   draft.run('worker-1.1', 'forgotten-16', '16', 28_100, 'completed')
-  draft.attempts.pop() // The job is not kept, and neither is this.
+  draft.attempts.pop() // The job is not kept, so its attempt is not either.
   draft.work('expiring-17', '17', 29_000)
   draft.row('expiring-17', '17', 'dead_letter', 0, { reason: 'expired', claimedBy: null, endedAt: 31_000 })
   draft.say('worker-1.1', 31_010, 'buried', { job: '17', gen: 0, reason: 'expired' })

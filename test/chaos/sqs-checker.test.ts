@@ -1,5 +1,4 @@
-// The checker of `npm run chaos:sqs`, with evidence made up: it is content with what is right, and finds each thing that is
-// not.
+// The checker of `npm run chaos:sqs` on made-up evidence: it accepts correct evidence, and reports each fault.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { check } from '../../chaos/sqs/checker.ts'
@@ -14,7 +13,7 @@ function good(...ways: Way[]) {
   return plan.messages.filter(({ way, poison }) => ways.includes(way) && poison === undefined)
 }
 
-/** As it should be. */
+/** Correct evidence. */
 function evidence(): Evidence {
   const rows = good('two phases', 'one update')
   return {
@@ -38,14 +37,14 @@ function evidence(): Evidence {
   }
 }
 
-/** What is found, as the beginnings of promises with the first example of each. */
+/** The findings: the beginning of each broken promise with its first example. */
 function found(changed: Partial<Evidence>): string[] {
   return check(plan, { ...evidence(), ...changed })
     .filter(({ broken }) => broken.length > 0)
     .map(({ promise, broken }) => `${promise}: ${broken[0]}`)
 }
 
-test('what is as it should be is found to be so, and every promise was checked on something', () => {
+test('correct evidence passes, and every promise checks something', () => {
   assert.deepEqual(found({}), [])
   for (const { promise, checked } of check(plan, evidence())) assert.ok(checked > 0, promise)
   const again = { ...evidence().poison[0]! }
@@ -53,7 +52,7 @@ test('what is as it should be is found to be so, and every promise was checked o
   assert.deepEqual(found({ poison: [...evidence().poison, again], counts }), [])
 })
 
-test('each thing that is wrong is found', () => {
+test('each fault is reported', () => {
   const { rows, finished, happened, effects, jobs, line, poison, ends } = evidence()
   const [row] = rows
   const [first, second] = line.filter(({ group }) => group === line[0]!.group)
@@ -82,7 +81,7 @@ test('each thing that is wrong is found', () => {
     [{ wornOut: ['{"id":1}'] }, /^nothing was delivered until SQS gave it up/],
     [{ ends: [{ ...leaver, code: 1 }] }, /^whoever is asked to leave/],
     [{ ends: [{ ...leaver, tookMs: 60_000 }] }, /^whoever is asked to leave/],
-    [{ ends: [{ ...leaver, struck: undefined, stderr: 'boom' }] }, /^nobody ends without being told to.*boom/],
+    [{ ends: [{ ...leaver, struck: undefined, stderr: 'boom' }] }, /^no process ends unasked.*boom/],
     [{ connections: 2 }, /^no connection is left: 2/],
   ]
   for (const [changed, expected] of cases) {
@@ -94,7 +93,7 @@ test('each thing that is wrong is found', () => {
   }
 })
 
-test('what never happened is found', () => {
+test('a missing event is reported', () => {
   const stale: Plan = { ...plan, refusesStaleHandles: true }
   const counts = new Map(mustHappen(stale).map((name) => [name, 1]))
   assert.deepEqual(checkCoverage(stale, counts).broken, [])
@@ -103,7 +102,7 @@ test('what never happened is found', () => {
   assert.deepEqual(checkCoverage(stale, counts).broken, ['strike: SIGSTOP', 'SQS: stale handle'])
 })
 
-test('a seed is a plan: the same again, another for another; and each strike comes in each of them', () => {
+test('a seed gives the same plan each time, and every plan has every strike', () => {
   const plain = ({ messages, strikes }: Plan) => JSON.stringify({ messages, strikes })
   assert.equal(plain(planOf(7, 10_000, 20)), plain(planOf(7, 10_000, 20)))
   assert.notEqual(plain(planOf(8, 10_000, 20)), plain(planOf(7, 10_000, 20)))

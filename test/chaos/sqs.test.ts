@@ -1,4 +1,4 @@
-// `npm run chaos:sqs` in short, so that it works when it is needed; and handled wrongly, to see that it would notice.
+// `npm run chaos:sqs` in short, and with seeded bugs that it must detect.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { check } from '../../chaos/sqs/checker.ts'
@@ -14,13 +14,13 @@ async function run(url: string, seed: number, seconds: number, broken: boolean) 
   return { findings, report: reportOf(plan, evidence.counts, findings) }
 }
 
-test('killed, stopped, cut off, with messages twice and replies lost: every promise holds', async (t) => {
+test('every promise holds through kills, stops, cuts, duplicates and lost replies', async (t) => {
   const { url } = await freshDatabase(t)
   const { findings, report } = await run(url, 1, 5, false)
   for (const { promise, broken } of findings) assert.deepEqual(broken, [], `${promise}\n${report}`)
 })
 
-test('without keys, without a memory, deleted first, answered too soon: the run says so', async (t) => {
+test('the checker detects each seeded bug', async (t) => {
   const { url } = await freshDatabase(t)
   const { findings, report } = await run(url, 2, 5, true)
   const broken = findings.filter((finding) => finding.broken.length > 0).map(({ promise }) => promise)

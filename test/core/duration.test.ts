@@ -20,7 +20,7 @@ test('a duration is a number of milliseconds, or a number with its unit', () => 
   for (const [duration, ms] of cases) assert.equal(durationMs('x', duration), ms, String(duration))
 })
 
-test('whatever else it may be is refused, with the name of the option', () => {
+test('any other value is refused, with the name of the option', () => {
   const bad: unknown[] = [
     ...[
       '',
@@ -52,19 +52,19 @@ test('whatever else it may be is refused, with the name of the option', () => {
 })
 
 test('a value that cannot be printed is refused like any other', () => {
-  const odd = { toString: () => { throw new RangeError('no') } } // biome-ignore format: one line says it all
+  const odd = { toString: () => { throw new RangeError('no') } } // biome-ignore format: kept on one line
   assert.throws(() => durationMs('x', odd as unknown as Duration), { code: 'INVALID_OPTION' })
   assert.throws(() => durationMs('x', ['1s'] as unknown as Duration), { code: 'INVALID_OPTION' })
 })
 
-test('a least duration is told, and held', () => {
+test('a minimum duration is enforced and named in the error', () => {
   assert.equal(durationMs('x', '1s', 1_000), 1_000)
   assert.throws(() => durationMs('x', '999ms', 1_000), /at least 1000 ms/)
 })
 
 test('the types know the units', () => {
   const fine: Duration[] = ['1s', '1.5h', 10]
-  // @ts-expect-error: a bare number in a string says nothing
+  // @ts-expect-error: a bare number in a string has no unit
   const bare: Duration = '30'
   // @ts-expect-error: there are no weeks
   const weeks: Duration = '1w'

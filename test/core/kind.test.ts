@@ -1,4 +1,4 @@
-// A kind is declared once and checked there: by the compiler where it can, and when the module is loaded.
+// A kind is checked when it is declared: by the compiler where possible, and when the module is loaded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -23,7 +23,7 @@ test('a kind has defaults, and cannot be changed afterwards', () => {
   assert.throws(() => Object.assign(kind('mail'), { queue: 'other' }), TypeError)
 })
 
-test('what is said of a kind is kept', () => {
+test('kind() keeps every option', () => {
   const options = {
     queue: 'slow',
     priority: 0,
@@ -37,7 +37,7 @@ test('what is said of a kind is kept', () => {
   assert.deepEqual(backoff, { firstMs: 60_000, maxMs: 3_600_000 })
 })
 
-test('what cannot be is refused when it is declared, and named', () => {
+test('an invalid option is refused by kind(), with its name', () => {
   const bad: [string, object][] = [
     ['kind("x").priority', { priority: 10 }],
     ['kind("x").priority', { priority: 1.5 }],
@@ -83,7 +83,7 @@ function halved(isAsync: boolean): Schema<number, number> {
 }
 
 for (const isAsync of [false, true]) {
-  test(`any Standard Schema will do, ${isAsync ? 'async' : 'sync'}`, async () => {
+  test(`any Standard Schema is accepted, ${isAsync ? 'async' : 'sync'}`, async () => {
     assert.equal(await parseInput('half', halved(isAsync), 8), 4)
     await assert.rejects(parseInput('half', halved(isAsync), 7), (error: InvalidInputError) => {
       assert.ok(error instanceof InvalidInputError)
@@ -97,7 +97,7 @@ for (const isAsync of [false, true]) {
   })
 }
 
-test('a schema that breaks breaks as itself: that is not the fault of the input', async () => {
+test('an error thrown by a schema is passed on, and is not an InvalidInputError', async () => {
   const broken = { '~standard': { version: 1, vendor: 'us', validate: () => assert.fail('lookup failed') } } as Schema
   await assert.rejects(parseInput('x', broken, 1), /lookup failed/)
   const lookup = async () => Promise.reject(new RangeError('no connection'))
@@ -105,7 +105,7 @@ test('a schema that breaks breaks as itself: that is not the fault of the input'
   await assert.rejects(parseInput('x', rejecting, 'a'), RangeError)
 })
 
-// Never called: the compiler is what is tested here.
+// Never called: only the compiler is tested here.
 async function types(lh: Leasehold): Promise<void> {
   const mail = kind<{ to: string }>('mail')
   await lh.enqueue(mail, { to: 'ada' })
@@ -117,9 +117,9 @@ async function types(lh: Leasehold): Promise<void> {
   await lh.enqueue(mail, { two: 'ada' })
   // @ts-expect-error: one too many
   await lh.enqueue(mail, { to: 'ada', cc: 'bob' })
-  // @ts-expect-error: nothing at all
+  // @ts-expect-error: no input
   await lh.enqueue(mail)
-  // @ts-expect-error: an option nobody knows
+  // @ts-expect-error: an unknown option
   await lh.enqueue(mail, { to: 'ada' }, { dealy: '1s' })
   // @ts-expect-error: bare seconds
   await lh.enqueue(mail, { to: 'ada' }, { delay: '30' })
@@ -133,11 +133,11 @@ async function types(lh: Leasehold): Promise<void> {
     input: z.object({ at: z.iso.datetime().transform((text) => new Date(text)), n: z.number().default(1) }),
   })
   await lh.enqueue(at, { at: '2026-01-01T00:00:00Z' })
-  // @ts-expect-error: what the handler gets is not what is enqueued
+  // @ts-expect-error: the handler's input is parsed, not the enqueued one
   await lh.enqueue(at, { at: new Date(), n: 1 })
   const both: Kind<{ at: string; n?: number | undefined }, { at: Date; n: number }> = at
   handle(at, ({ input }) => input.at.getTime() + input.n)
-  // @ts-expect-error: by now it is a Date
+  // @ts-expect-error: parsed, it is a Date
   handle(at, ({ input }) => input.at.length)
   // @ts-expect-error: not every kind has this
   handle(mail, ({ input }) => input.subject)
@@ -160,6 +160,6 @@ async function types(lh: Leasehold): Promise<void> {
   void [both, date, text]
 }
 
-test('the compiler tells a wrong input from a right one', () => {
+test('the compiler refuses a wrong input', () => {
   assert.equal(typeof types, 'function')
 })

@@ -1,4 +1,4 @@
-// What of an error may stand in the default log: never a value of the user's, always what helps.
+// The parts of an error that the default log prints: never a user's value, always the useful rest.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as errors from '../../src/core/errors.ts'
@@ -7,10 +7,10 @@ import { freshDatabase } from '../support/database.ts'
 
 const SECRET = 'jane@example.com'
 
-test('of our own errors all is quoted but values', () => {
+test('our own errors are printed without values', () => {
   const job = { jobId: '7', generation: 2 }
   const cases: [errors.LeaseholdError, string | RegExp][] = [
-    [new errors.CancelRequestedError('7'), /^Job 7 was cancelled/],
+    [new errors.CancelRequestedError('7'), /^The cancellation of job 7/],
     [new errors.ConcurrentModificationError('open', [SECRET], []), ''],
     [new errors.DeadlineError('A statement', 30), 'A statement did not end within 30 ms'],
     [new errors.EffectUnknownError('7', `mail ${SECRET}`, '2026'), /^The effect "…" of job 7 was begun at 2026/],
@@ -47,7 +47,7 @@ test('of our own errors all is quoted but values', () => {
   assert.deepEqual([...new Set(cases.map(([error]) => error.code))].sort(), [...errors.ERROR_CODES].sort())
 })
 
-test('where an input does not fit is said by names that a program has, and not by keys that may be data', () => {
+test('an invalid input is located by field names, never by keys that may be data', () => {
   const at = (...paths: string[]) =>
     quotable(
       new errors.InvalidInputError(
@@ -63,7 +63,7 @@ test('where an input does not fit is said by names that a program has, and not b
   assert.equal(at('a', 'b', 'c', 'd', 'e', 'f', 'g'), 'it does not fit at a, b, c, d, e and 2 more')
 })
 
-test('Postgres is quoted about itself, its tables and rights, and not where it repeats data', async (t) => {
+test('errors of Postgres about itself are printed, errors that repeat data are not', async (t) => {
   const { pool } = await freshDatabase(t)
   await pool.query('create table person (id integer primary key, name text check (length(name) > 50))')
   await pool.query('insert into person values (1)')
@@ -93,7 +93,7 @@ test('Postgres is quoted about itself, its tables and rights, and not where it r
   }
 })
 
-test('what pg says of connections is quoted, whoever passes it on', () => {
+test('pg’s connection errors are printed from any source', () => {
   for (const message of [
     'Connection terminated unexpectedly',
     'timeout exceeded when trying to connect',
@@ -104,7 +104,7 @@ test('what pg says of connections is quoted, whoever passes it on', () => {
   }
 })
 
-test('the address of a socket is quoted of chores and of requests, and not of handlers', () => {
+test('a socket’s address is printed for chores and requests, not for handlers', () => {
   const refused = (address: string) =>
     Object.assign(new Error(`connect ECONNREFUSED ${address}:5432`), {
       code: 'ECONNREFUSED',
@@ -129,7 +129,7 @@ test('the address of a socket is quoted of chores and of requests, and not of ha
   assert.equal(quotableOfChore(file), '')
 })
 
-test('the SDK is quoted, but not what a parser was reading', () => {
+test('errors of the SDK are printed, except a parser’s', () => {
   const denied = Object.assign(new Error('User arn:aws:iam::1:user/x is not authorized'), { name: 'AccessDenied' })
   assert.equal(quotableOfRequest(denied), denied.message)
   assert.equal(quotable(denied), '')
@@ -138,7 +138,7 @@ test('the SDK is quoted, but not what a parser was reading', () => {
   assert.equal(quotableOfRequest(garbled), '')
 })
 
-test('whatever else is thrown is not quoted, and harms nobody', () => {
+test('any other thrown value is not printed and causes no error', () => {
   const unreadable = new Proxy(new Error(SECRET), {
     get: () => {
       throw new Error(SECRET)

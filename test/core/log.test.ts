@@ -11,7 +11,7 @@ function stderrOf(t: TestContext, write: () => void): string {
   return written.join('')
 }
 
-test('a log that is no function is refused where it is given, with what to write instead', () => {
+test('a log that is not a function is refused, with what to write instead', () => {
   const pino = { info() {}, warn() {}, error() {} }
   for (const log of [console, pino, 'stderr', null, true] as unknown as Log[]) {
     assert.throws(() => logOf('x.log', log), {
@@ -23,7 +23,7 @@ test('a log that is no function is refused where it is given, with what to write
   }
 })
 
-test('a log that throws, or rejects, harms nobody', async () => {
+test('a log that throws or rejects does not disturb its caller', async () => {
   const fails = () => {
     throw new Error('on purpose')
   }
@@ -31,7 +31,7 @@ test('a log that throws, or rejects, harms nobody', async () => {
   logOf('x.log', async () => fails())({ level: 'warn', message: 'm' })
 })
 
-test('the default log says what may be said of an error, once, and nothing of a handler’s', (t) => {
+test('the default log prints the safe part of an error once, and nothing of a handler’s', (t) => {
   const log = logOf('x.log', undefined)
   const missing = new SchemaError('Schema "leasehold" is missing here. Call migrate() first.')
   const cases: [string, unknown, string][] = [

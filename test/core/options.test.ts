@@ -11,7 +11,7 @@ test('known options pass, also when they are undefined, and so does having none'
   checkOptions('worker', Object.create({ inherited: 1 }), KNOWN)
 })
 
-test('a misspelt option is named, and what was meant', () => {
+test('a misspelt option is refused, with the likely name', () => {
   const meant: [string, string][] = [
     ['concurency', 'concurrency'],
     ['Concurrency', 'concurrency'],
@@ -31,18 +31,18 @@ test('a misspelt option is named, and what was meant', () => {
   }
 })
 
-test('one that is like none of them gets the list', () => {
+test('an unlike option gets the list of known ones', () => {
   assert.throws(
     () => checkOptions('worker', { colour: 'blue' }, KNOWN),
     /no such option; known are concurrency, lease, poll, tx, idempotencyKey\.$/,
   )
 })
 
-test('the nearest is meant, not the first', () => {
+test('the suggestion is the nearest name, not the first', () => {
   assert.throws(() => checkOptions('x', { keepKeys: 1 }, ['keep', 'keepKey', 'keepKeyFor']), /did you mean keepKey\?/)
 })
 
-test('what is no object of options is refused', () => {
+test('a value that is not an object of options is refused', () => {
   for (const given of [null, 1, 'a', true, [], () => {}, 10n, Symbol('x')]) {
     assert.throws(
       () => checkOptions('worker', given, KNOWN),
@@ -52,7 +52,7 @@ test('what is no object of options is refused', () => {
   }
 })
 
-test('names that every object has are no options', () => {
+test('inherited names of objects are not options', () => {
   for (const name of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     const given = Object.defineProperty({}, name, { value: 1, enumerable: true })
     assert.throws(() => checkOptions('worker', given, KNOWN), { code: 'INVALID_OPTION' }, name)

@@ -17,7 +17,7 @@ test('queue() keeps every option', () => {
   }
 })
 
-test('queue() refuses what cannot be used, and names the option', () => {
+test('queue() refuses an invalid option, with its name', () => {
   const bad: [string, object][] = [
     ['queue("x").ordered', { ordered: 'yes' }],
     ['queue("x").ordered', { ordered: null }],
@@ -44,7 +44,7 @@ test('retention takes any subset of its durations', () => {
   assert.deepEqual(checkRetention('r', all), ms)
 })
 
-test('retention refuses what is no duration, and forgets no worker within an hour', () => {
+test('retention refuses values that are not durations, and keeps workers for at least an hour', () => {
   const bad: [string, unknown][] = [
     ['r.attempts', { attempts: 'soon' }],
     ['r.deadLetters', { deadLetters: -1 }],

@@ -7,7 +7,7 @@ import { ValueNotStorableError } from '../../src/core/errors.ts'
 import { safeText } from '../../src/core/safe-text.ts'
 import { encodeInput, encodeSafely } from '../../src/core/storable.ts'
 
-/** What Postgres asks of jsonb, tested without any of the code under test. */
+/** The requirements of jsonb, checked without any of the code under test. */
 function assertStorable(text: string): void {
   const walk = (value: unknown): void => {
     if (typeof value === 'string') {
@@ -50,7 +50,7 @@ class Row extends Array<number> {}
 const refused: [what: string, value: unknown, path: string, reason: RegExp][] = [
   ['undefined alone', undefined, '$', /undefined/],
   ['undefined in an array', { a: [1, undefined] }, '$.a[1]', /undefined/],
-  // biome-ignore lint/suspicious/noSparseArray: the hole is what is tested
+  // biome-ignore lint/suspicious/noSparseArray: tests the hole
   ['a hole in an array', { a: [1, , 3] }, '$.a[1]', /undefined/],
   ['a function', { f: () => 1 }, '$.f', /function/],
   ['a symbol', [Symbol('x')], '$[0]', /symbol/],
@@ -95,7 +95,7 @@ for (const [what, value, path, reason] of refused) {
   })
 }
 
-test('whatever reading a value throws is the cause of the refusal', () => {
+test('an error thrown while reading a value is the cause of the refusal', () => {
   const boom = new Error('boom')
   const thrower = () => {
     throw boom
@@ -141,7 +141,7 @@ test('an object met twice side by side is not a cycle', () => {
   assert.equal(encodeInput([shared, [shared], shared]), '[{"a":1},[{"a":1}],{"a":1}]')
 })
 
-test('each property is read once, so a second answer cannot slip past the check', () => {
+test('each property is read once, so a second value cannot bypass the check', () => {
   let reads = 0
   const changing = {
     get a() {
@@ -193,7 +193,7 @@ test('reading stops as soon as the size limit is passed', () => {
   assert.ok(reads < 2 ** 20)
 })
 
-test('encodeSafely keeps what it can and names what it replaced', () => {
+test('encodeSafely keeps storable parts and names the replaced ones', () => {
   // biome-ignore format: a table
   const value = {
     text: 'a\0b\ud83d', 'k\0': 1, big: 2n ** 70n, huge: 1n << 9999n, nan: Number.NaN, inf: Number.NEGATIVE_INFINITY,
@@ -246,7 +246,7 @@ test('encodeSafely writes whole JSON even when the stack runs out half way', () 
   for (const text of written) assertStorable(text)
 })
 
-test('encodeSafely replaces what is too large by a small object that shows its start', () => {
+test('encodeSafely replaces a value that is too large by a small object with its start', () => {
   const marker = JSON.parse(encodeSafely({ rows: ['é'.repeat(600_000)] }))
   assert.deepEqual([marker.truncated, marker.limitBytes], [true, 1048576])
   assert.ok(marker.start.startsWith('{"rows":["éé') && marker.start.length <= 1000)
@@ -267,7 +267,7 @@ test('safeText replaces one character by one, and cuts without splitting a pair'
   )
 })
 
-test('describeError tells name, message, code, stack, causes and the errors of an AggregateError', () => {
+test('describeError returns name, message, code, stack, causes and the errors of an AggregateError', () => {
   class PaymentError extends Error {
     code = 'E_PAY\0'
   }
@@ -284,14 +284,17 @@ test('describeError tells name, message, code, stack, causes and the errors of a
   )
 })
 
-test('describeError says what was thrown when it was not an Error', () => {
-  const said = (thrown: unknown) => describeError(thrown).message
-  assert.deepEqual([said('x'), said(null), said(undefined), said(5n)], ['x', 'null', 'undefined', '5'])
-  assert.equal(said({ status: 500, error: new TypeError('t') }), '{"status":500,"error":"[TypeError]"}')
-  assert.equal(said({ message: 'like an error' }), 'like an error')
+test('describeError describes a thrown value that is not an Error', () => {
+  const messageOf = (thrown: unknown) => describeError(thrown).message
+  assert.deepEqual(
+    [messageOf('x'), messageOf(null), messageOf(undefined), messageOf(5n)],
+    ['x', 'null', 'undefined', '5'],
+  )
+  assert.equal(messageOf({ status: 500, error: new TypeError('t') }), '{"status":500,"error":"[TypeError]"}')
+  assert.equal(messageOf({ message: 'like an error' }), 'like an error')
 })
 
-test('describeError stays small whatever is thrown, and ends on a cycle', () => {
+test('describeError is bounded for any value, and ends on a cycle', () => {
   const loop: Error = new Error('loop')
   loop.cause = new Error('back', { cause: loop })
   assert.equal(describeError(loop).cause?.cause?.message, '[circular]')
@@ -362,7 +365,7 @@ function withoutMinusZero(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, child]) => [key, withoutMinusZero(child)]))
 }
 
-test('what encodeInput accepts comes back equal, for any JSON value', () => {
+test('a value that encodeInput accepts reads back equal, for any JSON value', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6, stringUnit: 'grapheme' }), (value) => {
       fc.pre(!JSON.stringify(value).includes('__proto__'))
@@ -384,7 +387,7 @@ test('encodeInput either refuses a value with its typed error or writes the JSON
     accepted++
     assert.equal(text, JSON.stringify(value))
     assertStorable(text)
-    // What needs no repair is not repaired.
+    // A value that needs no repair is not changed.
     assert.equal(encodeSafely(value), text)
   }
   hostile.forEach(check)
@@ -392,7 +395,7 @@ test('encodeInput either refuses a value with its typed error or writes the JSON
   assert.ok(accepted > 300, `only ${accepted} values were accepted: the generator no longer tests that half`)
 })
 
-test('recording never fails: encodeSafely, describeError and safeText take any value and give storable text', () => {
+test('recording never fails: encodeSafely, describeError and safeText accept any value and return storable text', () => {
   const check = (value: unknown) => {
     assertStorable(encodeSafely(value))
     assertStorable(encodeSafely(value, { bytes: 5, depth: 1 }))

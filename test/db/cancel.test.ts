@@ -1,4 +1,4 @@
-// A cancel request that the other side is slow to take.
+// A cancel request that the server is slow to read.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, Socket } from 'node:net'
@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import type pg from 'pg'
 import { cancelAndDestroy } from '../../src/db/cancel.ts'
 
-test('the socket of a cancel request is closed by the other side, never by us while it may still be passed on', async (t) => {
+test('the server closes the socket of a cancel request; we do not while it may be in flight', async (t) => {
   const pooler = createServer()
   pooler.listen(0, '127.0.0.1')
   t.after(() => pooler.close())

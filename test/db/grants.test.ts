@@ -15,7 +15,7 @@ const task = kind<number>('task')
 
 type Rights = Record<string, string[]>
 
-/** What a role may do to each relation of the schema: by verb, and for a part of the columns with their names. */
+/** The privileges of a role on each relation of the schema: by verb, and with column names if only some are granted. */
 async function rightsOf(db: { pool: pg.Pool }, role: string): Promise<Rights> {
   const { rows } = await db.pool.query(
     `select c.relname as name, verb, case when has_table_privilege($1, c.oid, verb) then null else (
@@ -63,7 +63,7 @@ test('every table and view is named in the rights of the reader and of the worke
   assert.equal(await count(db, sequences, [roles.worker]), 0, 'a sequence that the worker cannot use')
 })
 
-test('a producer enqueues by every door and cannot read what it enqueued, nor change it', async (t) => {
+test('a producer enqueues in every way and can neither read nor change a job', async (t) => {
   const { db, as, client, roles, owner, worker } = await withRoles(t)
   const [producer, session] = [as('producer'), await client('producer')]
   await producer.migrate()
@@ -200,7 +200,7 @@ test('rights are for one schema, and for the roles that are named', async (t) =>
   assert.doesNotMatch(grantsSql({ producer: 'a' }), /operator_action|archive/)
 })
 
-test('a role that is given a limit has it on every connection', async (t) => {
+test('a role with a statement limit has it on every connection', async (t) => {
   const undo = lastFirst(t)
   const role = await newRole(undo, 'leasehold.limited')
   const { db } = await scene(undo as TestContext)
@@ -209,7 +209,7 @@ test('a role that is given a limit has it on every connection', async (t) => {
   assert.equal((await client.query('show statement_timeout')).rows[0].statement_timeout, '1500ms')
 })
 
-test('a name that cannot be a role is refused', () => {
+test('an invalid role name is refused', () => {
   for (const name of ['', 'public', 'none', 'a\0b', '\ud800', 'ä'.repeat(32), 7, null]) {
     assert.throws(() => grantsSql({ reader: name as string }), InvalidOptionError, String(name))
   }

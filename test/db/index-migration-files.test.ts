@@ -1,4 +1,4 @@
-// What a migration without a transaction may hold, and how it is printed.
+// The statements that a migration without a transaction may hold, and how they are printed.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SchemaError } from '../../src/core/errors.ts'

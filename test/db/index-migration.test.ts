@@ -5,7 +5,8 @@ import pg from 'pg'
 import { applyMigrations } from '../../src/db/migrate.ts'
 import { MIGRATIONS } from '../../src/db/migrations.generated.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
-import { freshDatabase, gate } from '../support/database.ts'
+import { freshDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import {
   buildUnderWay,
   DROP,
@@ -23,9 +24,12 @@ import {
   startProcess,
   VERSION,
 } from '../support/index-migration.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
 import { connectAs, newRole } from '../support/roles.ts'
 import { until } from '../support/until.ts'
 import { lastFirst } from '../support/worker.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 test('processes that start at once build an index once and record it once', async (t) => {
   const db = await freshDatabase(t)
@@ -34,11 +38,11 @@ test('processes that start at once build an index once and record it once', asyn
   const before = (text: string) => {
     if (!isBuild(text)) return
     builds.push(text)
-    return othersLooked.promise
+    return othersLooked.opened
   }
   const crowd = await Promise.all(Array.from({ length: 6 }, async () => startProcess(await db.connect(), { before })))
   const done = crowd.map((one) => one.migrate())
-  // The first process took its turn and has not sent the build: only the turn shows the others that it is at it.
+  // The first process took its turn and has not sent the build: only the turn shows the others that it will.
   await until('one process builds', () => builds.length > 0)
   done.push(applyMigrations(db.pool, {}, LIST))
   await until('all the others look again', () => crowd.filter((one) => one.looks() > 2).length >= 5)
@@ -69,7 +73,7 @@ test('an invalid index that a failed build left behind is built again', async (t
   await isBuiltAndRecorded(db)
 })
 
-test('a build by another session is waited for, also one of a role whose activity is hidden', async (t) => {
+test('a process waits for another session’s build, also of a role whose activity is hidden', async (t) => {
   const undo = lastFirst(t)
   const owner = await newRole(undo, 'owner')
   const db = await freshDatabase(undo as TestContext)
@@ -89,7 +93,7 @@ test('a build by another session is waited for, also one of a role whose activit
   assert.equal(waiting.sent.filter(isBuild).length, 0)
 })
 
-test('a build that has released its lock and not yet committed is waited for', async (t) => {
+test('a process waits for a build that has released its lock and not yet committed', async (t) => {
   const db = await freshDatabase(t)
   const left = await leaveInvalidIndex(db)
   const builder = await lastCommitOf(db, left)
@@ -101,7 +105,7 @@ test('a build that has released its lock and not yet committed is waited for', a
   assert.equal((await isBuiltAndRecorded(db)).oid, left)
 })
 
-test('a build that commits between the look at the index and the look at the locks is kept', async (t) => {
+test('a build that commits between the checks of index and locks is kept', async (t) => {
   const db = await freshDatabase(t)
   const left = await leaveInvalidIndex(db)
   const builder = await lastCommitOf(db, left)
@@ -170,11 +174,11 @@ for (const [what, holdsBack] of [
       before: (text) => {
         if (!holdsBack(text)) return
         stalled.open()
-        return goOn.promise
+        return goOn.opened
       },
     })
     const done = late.migrate()
-    await stalled.promise
+    await stalled.opened
     await endTurns(db)
     await applyMigrations(db.pool, {}, LIST)
     const built = await isBuiltAndRecorded(db)
@@ -198,7 +202,7 @@ test('a migration drops an index, and a process that died in the middle of it is
   assert.ok(await isRecorded(db, 'leasehold', VERSION + 1))
 })
 
-test('through a transaction pooler an index is built once and recorded once', async (t) => {
+test('through a transaction pooler an index is built once and recorded once', withPgBouncer, async (t) => {
   const undo = lastFirst(t)
   const db = await freshDatabase(undo as TestContext)
   await leaveInvalidIndex(db)

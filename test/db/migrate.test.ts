@@ -27,11 +27,11 @@ async function appliedVersions(target: TestDatabase, schema = 'leasehold'): Prom
   return rows.map((row) => row.version)
 }
 
-test('the generated module is what the .sql files say', () => {
+test('the generated module equals the .sql files', () => {
   assert.equal(readFileSync(GENERATED, 'utf8'), generateMigrations(), 'run: npm run migrations')
 })
 
-test('schema.sql is what the migrations add up to', async () => {
+test('schema.sql equals the migrated schema', async () => {
   assert.equal(await dumpSchema(db.pool), readFileSync(DUMP, 'utf8'), 'run: npm run schema')
 })
 
@@ -53,7 +53,7 @@ test('ten processes migrating at once apply each migration once', async () => {
   )
 })
 
-test('a process killed in the middle of a migration leaves nothing of it, and the next one goes on', async () => {
+test('a process killed in the middle of a migration leaves nothing of it, and the next process continues', async () => {
   // Its session ends while the sixth migration is under way: the statements so far are rolled back.
   const doomed = await session(db)
   const killer = await db.connect()
@@ -77,7 +77,7 @@ test('a process killed in the middle of a migration leaves nothing of it, and th
   )
 })
 
-test('a migrated schema is left alone', async () => {
+test('a migrated schema is not changed', async () => {
   const before = await db.pool.query('select * from leasehold.migration')
   await migrate(db.pool)
   assert.deepEqual((await db.pool.query('select * from leasehold.migration')).rows, before.rows)
@@ -114,7 +114,7 @@ test('the owner of an existing schema migrates it without the right to create sc
   await checkSchema(client, { schema: 'given' })
 })
 
-test('a schema name that needs trust is refused', async () => {
+test('an unsafe schema name is refused', async () => {
   const hostile = [
     '',
     'a"; drop schema public; --',
@@ -155,7 +155,7 @@ test('code refuses a schema below its level, and one that no longer serves it', 
   await assert.rejects(migrate(own.pool), { code: 'SCHEMA' })
 })
 
-test('impossible states cannot be written', async () => {
+test('constraints refuse impossible states', async () => {
   const insert = (columns: string, values: string) =>
     db.pool.query(
       `insert into leasehold.job (available_at, created_at, partition_bucket, queue, kind, payload${columns})

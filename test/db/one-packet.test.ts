@@ -1,4 +1,4 @@
-// A server that opens a session and ends it in one packet: the client gets both in one read.
+// A server that opens a session and ends it in one packet: the client receives both in one read.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
@@ -38,13 +38,13 @@ async function poolOnSuchAServer(t: TestContext): Promise<pg.Pool> {
   return pool
 }
 
-test('a transaction on a session that ends as it opens rejects, and spares the process', async (t) => {
+test('a transaction on a session that ends as it opens rejects, and the process goes on', async (t) => {
   const pool = await poolOnSuchAServer(t)
   await assert.rejects(withTransaction(pool, async () => 'never'))
   assert.equal(pool.totalCount, 0)
 })
 
-test('so does a statement of a producer', async (t) => {
+test('a producer’s statement on such a session rejects, and the process goes on', async (t) => {
   const pool = await poolOnSuchAServer(t)
   await assert.rejects(new PooledStatements(pool, 60_000).query({ text: 'select 1', rowMode: 'array' }))
   assert.equal(pool.totalCount, 0)

@@ -1,4 +1,4 @@
-// What is taken for an outage is sent again; what is not, is the caller's to hear. So each is shown with the error itself.
+// Outages are retried; other errors reach the caller. So each case is tested with the real error.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
@@ -8,10 +8,13 @@ import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 const db = await suiteDatabase()
 
-/** A client of its own, whose losses are no news. */
+/** A client of its own; its connection losses are ignored. */
 async function connected(options: pg.ClientConfig = {}): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: db.url, ...options })
   client.on('error', () => {})
@@ -23,7 +26,7 @@ function refused(code: string): pg.DatabaseError {
   return Object.assign(new pg.DatabaseError('as the server says', 0, 'error'), { code })
 }
 
-test('a connection that was ended, by us or by the server', async () => {
+test('a connection ended by us or by the server is an outage', async () => {
   const client = await connected()
   const { rows } = await client.query('select pg_backend_pid() as pid')
   const lost = new Promise((resolve) => client.once('end', resolve))
@@ -39,7 +42,7 @@ test('a connection that was ended, by us or by the server', async () => {
   assert.ok(isOutage(closed))
 })
 
-test('a session that is ended under a statement', async () => {
+test('a session ended during a statement is an outage', async () => {
   const holder = await connected()
   await holder.query('select pg_advisory_lock(7)')
   const client = await connected()
@@ -53,7 +56,7 @@ test('a session that is ended under a statement', async () => {
   await holder.end()
 })
 
-test('a pooler that has lost its server under a statement', async (t) => {
+test('a pooler that loses its server during a statement is an outage', withPgBouncer, async (t) => {
   const { hostname: host, port } = new URL(db.url)
   const proxy = await startFaultyProxy({ host, port: Number(port) })
   t.after(() => proxy.stop())
@@ -67,7 +70,7 @@ test('a pooler that has lost its server under a statement', async (t) => {
   assert.ok(isOutage(error))
 })
 
-test('a statement that Postgres itself takes for a violation of the protocol is one', async () => {
+test('a protocol violation reported by Postgres itself is not an outage', async () => {
   const client = await connected()
   const error = await failureOf(client.query('select $1::text, $2::text', ['one']))
   assert.deepEqual([error.code, error.severity], ['08P01', 'ERROR'], error.message)
@@ -75,7 +78,7 @@ test('a statement that Postgres itself takes for a violation of the protocol is 
   await client.end()
 })
 
-test('a server that is not there, and one that does not answer in time', async () => {
+test('an unreachable server and a missed deadline are outages', async () => {
   const nobody = await failureOf(new pg.Client({ host: '127.0.0.1', port: 1 }).connect())
   assert.equal(nobody.code, 'ECONNREFUSED')
   assert.ok(isOutage(nobody))
@@ -98,7 +101,7 @@ test('a server that is not there, and one that does not answer in time', async (
   assert.ok(isOutage(new DeadlineError('A statement', 1)))
 })
 
-test('a server that takes no writes any more, because another was promoted', async () => {
+test('a server that became read-only after a promotion is an outage', async () => {
   const client = await connected()
   await client.query('set default_transaction_read_only = on')
   const error = await failureOf(client.query('delete from leasehold.effect'))
@@ -107,7 +110,7 @@ test('a server that takes no writes any more, because another was promoted', asy
   await client.end()
 })
 
-test('by code: what the server and the socket say', () => {
+test('outages of the server and the socket are recognised by code', () => {
   for (const code of ['57P01', '57P02', '57P03', '57P05', '08000', '08003', '08006', '53300', '25006']) {
     assert.ok(isOutage(refused(code)), code)
   }
@@ -116,7 +119,7 @@ test('by code: what the server and the socket say', () => {
   }
 })
 
-test('by message: what the driver says without a code', () => {
+test('outages of the driver have no code and are recognised by message', () => {
   for (const message of [
     'Connection terminated',
     'Connection terminated unexpectedly',
@@ -131,7 +134,7 @@ test('by message: what the driver says without a code', () => {
   }
 })
 
-test('a refusal is no outage, nor is an error of anybody else', async () => {
+test('a refusal is not an outage, nor is an error from another source', async () => {
   for (const text of ['select 1 / 0', 'select from nowhere', 'insert into leasehold.duty (name) values (null)']) {
     assert.equal(isOutage(await failureOf(db.pool.query(text))), false, text)
   }
@@ -144,7 +147,7 @@ test('a refusal is no outage, nor is an error of anybody else', async () => {
   }
 })
 
-test('a password that was changed, a database or table that is not there, a missing right: the same for every row', async () => {
+test('a changed password, a missing database or table, and a missing privilege fail for every row', async () => {
   const url = new URL(db.url)
   url.pathname = '/nowhere'
   const nowhere = new pg.Pool({ connectionString: url.href })
@@ -170,7 +173,7 @@ test('a password that was changed, a database or table that is not there, a miss
   assert.ok(!refusesAll('28P01'))
 })
 
-test('a policy that forbids one row is about that row', async () => {
+test('a row security error concerns only its row', async () => {
   await db.pool.query(`create role tenant; create table owned (id integer);
     grant insert on owned to tenant; alter table owned enable row level security;
     create policy ours on owned for insert with check (id = 1)`)

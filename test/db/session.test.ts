@@ -21,7 +21,7 @@ async function behindProxy(t: Parameters<NonNullable<Parameters<typeof test>[0]>
   return { proxy, session, ask }
 }
 
-test('opening a connection is part of the deadline, and nothing was sent then', async (t) => {
+test('opening a connection is part of the deadline, and after it nothing was sent', async (t) => {
   const { proxy, ask } = await behindProxy(t, 100)
   proxy.freeze()
   await assert.rejects(ask(), (error) => !maybeSent(error))
@@ -41,7 +41,7 @@ test('a statement on a half-open socket misses its deadline, and the next one ha
   assert.notDeepEqual((await ask(pid)).rows, before)
 })
 
-test('a refused statement leaves the connection as it was', async (t) => {
+test('a connection stays usable after a refused statement', async (t) => {
   const { ask } = await behindProxy(t, 60_000)
   const pid = 'select pg_backend_pid()'
   const before = (await ask(pid)).rows
@@ -49,7 +49,7 @@ test('a refused statement leaves the connection as it was', async (t) => {
   assert.deepEqual((await ask(pid)).rows, before)
 })
 
-test('an abandoned session rejects what is under way and what comes later', async (t) => {
+test('an abandoned session rejects statements in flight and later ones', async (t) => {
   const { proxy, session, ask } = await behindProxy(t, 60_000)
   await ask()
   proxy.freeze()

@@ -1,4 +1,4 @@
-// What a lock on our tables does to the server: statements that wait for it end there, and leave no backend behind.
+// A lock on our tables: statements that wait for it end on the server, and leave no backend behind.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
@@ -8,7 +8,10 @@ import { maybeSent, Session } from '../../src/db/session.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
 import { until } from '../support/until.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 const WAIT = { text: 'insert into target values (1)', rowMode: 'array' } as const
 const PID = { text: 'select pg_backend_pid()', rowMode: 'array' } as const
@@ -22,7 +25,7 @@ async function lockedTable(t: TestContext): Promise<TestDatabase & { unlock(): P
   return { ...db, unlock: () => holder.query('commit') }
 }
 
-/** Sessions that wait for the lock, or hold a statement of ours in any other way. */
+/** Sessions that wait for the lock, or run a statement of ours. */
 async function waiting({ pool }: TestDatabase): Promise<number> {
   const { rows } = await pool.query(
     `
@@ -56,7 +59,7 @@ test('a statement that waits for a lock ends on the server, was not carried out,
   const before = (await session.query(PID)).rows
   for (let time = 0; time < 3; time++) {
     const late = session.query(WAIT)
-    // With the error of statement_timeout, and at a moment that no clock decides.
+    // With the error of statement_timeout; no clock of the test decides the moment.
     void until('it waits', async () => (await waiting(db)) === 1).then(() =>
       db.pool.query('select pg_cancel_backend($1)', [before[0]![0]]),
     )
@@ -72,7 +75,7 @@ test('a statement that waits for a lock ends on the server, was not carried out,
   assert.equal(await written(db), 0)
 })
 
-test('however often statements miss a short deadline, as many backends are left as before', async (t) => {
+test('statements that miss a short deadline leave no backends behind, however many', async (t) => {
   const db = await lockedTable(t)
   const before = await sessions(db)
   const several = [1, 2, 3].map(() => sessionOn(t, db.url, 400))
@@ -87,7 +90,7 @@ test('however often statements miss a short deadline, as many backends are left 
   await until('each session has one connection', async () => (await sessions(db)) <= before + several.length)
 })
 
-test('the server ends a statement a little before our deadline, unless the user asks for earlier', async (t) => {
+test('the server ends a statement a little before our deadline, unless the user’s own limit is lower', async (t) => {
   const db = await freshDatabase(t)
   const limit = async (url: string) => {
     const { rows } = await sessionOn(t, url, 10_000).query({ text: 'show statement_timeout', rowMode: 'array' })
@@ -116,24 +119,28 @@ test('a statement past our own deadline is cancelled, and leaves no backend', as
   await until('its connections are closed', async () => (await sessions(db)) <= before + 1)
 })
 
-test('behind PgBouncer, which refuses the limit, a statement past our deadline is cancelled', async (t) => {
-  const db = await lockedTable(t)
-  const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
-  t.after(bouncer.stop)
-  const session = sessionOn(t, bouncer.url, 600_000)
-  assert.deepEqual((await session.query({ text: 'select 1', rowMode: 'array' })).rows, [[1]])
-  const clock = movableTimers(t)
-  // More of them than the pool has server connections: each one left behind would be missing.
-  for (let time = 0; time < 3; time++) {
-    const late = session.query(WAIT)
-    await until('the statement waits', async () => (await waiting(db)) === 1)
-    clock.pass(600_000)
-    await assert.rejects(late, { code: 'DEADLINE' })
-    await until('it was cancelled', async () => (await waiting(db)) === 0)
-  }
-})
+test(
+  'behind PgBouncer, which refuses the limit, a statement past our deadline is cancelled',
+  withPgBouncer,
+  async (t) => {
+    const db = await lockedTable(t)
+    const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
+    t.after(bouncer.stop)
+    const session = sessionOn(t, bouncer.url, 600_000)
+    assert.deepEqual((await session.query({ text: 'select 1', rowMode: 'array' })).rows, [[1]])
+    const clock = movableTimers(t)
+    // More statements than the pool has server connections: each leaked one would be missing.
+    for (let time = 0; time < 3; time++) {
+      const late = session.query(WAIT)
+      await until('the statement waits', async () => (await waiting(db)) === 1)
+      clock.pass(600_000)
+      await assert.rejects(late, { code: 'DEADLINE' })
+      await until('it was cancelled', async () => (await waiting(db)) === 0)
+    }
+  },
+)
 
-test('a pooler that has refused the limit once is not asked for it again', async (t) => {
+test('the limit is not sent again to a pooler that refused it', withPgBouncer, async (t) => {
   const db = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url: db.url, poolSize: 2 })
   t.after(bouncer.stop)
@@ -147,7 +154,7 @@ test('a pooler that has refused the limit once is not asked for it again', async
   }
 })
 
-test('a producer that gives up a statement leaves no backend, and the pool goes on', async (t) => {
+test('a producer’s statement past its deadline leaves no backend, and the pool works on', async (t) => {
   const clock = movableTimers(t)
   const db = await lockedTable(t)
   const pool = new pg.Pool({ connectionString: db.url, max: 2 })

@@ -22,7 +22,7 @@ test('a transaction that Postgres rolled back is not reported as committed', asy
   assert.deepEqual(await countByStatus(db), {})
 })
 
-test('a connection lost in the middle rejects, spares the process, and leaves the pool', async () => {
+test('a connection lost in the middle rejects without ending the process, and its client leaves the pool', async () => {
   const pool = new pg.Pool({ connectionString: db.url, max: 1 })
   try {
     const attempt = withTransaction(pool, async (tx) => {
@@ -40,7 +40,7 @@ test('a connection lost in the middle rejects, spares the process, and leaves th
   }
 })
 
-test('a transaction that was given up for another begins again, as often as it may', async () => {
+test('a transaction that Postgres aborted begins again, up to its attempts', async () => {
   await db.pool.query('create table counter (value int); insert into counter values (0)')
   const add = (attempts: number) =>
     withTransaction(

@@ -1,4 +1,4 @@
-// A store that keeps the highest generation it has seen, in a database that need not know of us.
+// A store that keeps the highest generation it has seen, in a database without Leasehold.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
@@ -26,7 +26,7 @@ async function row({ pool }: TestDatabase, id: number): Promise<unknown> {
     .rows[0]
 }
 
-test('the newest generation wins, whatever the order in which they come', async (t) => {
+test('the newest generation wins, in any order of arrival', async (t) => {
   const db = await prepared(t)
   assert.equal(await receipt.write(db.pool, '1', 2, { amount: 20, Note: { by: 2 } }), 'applied')
   assert.equal(await receipt.write(db.pool, '1', 1, { amount: 10 }), 'stale')
@@ -61,7 +61,7 @@ test('a row that is deleted while the write waits for it is not found', async (t
   assert.equal(await late, 'not_found')
 })
 
-test('a row that comes between the write and the question why it matched none is written', async (t) => {
+test('a row inserted between the write and its check is written', async (t) => {
   const db = await prepared(t)
   const texts: string[] = []
   const query = async (config: QueryArrayConfig): Promise<QueryArrayResult> => {
@@ -75,7 +75,7 @@ test('a row that comes between the write and the question why it matched none is
   assert.deepEqual(await row(db, 3), { amount: 10, note: null, generation: 1 })
 })
 
-test('a write that is applied is one statement; one that cannot tell is refused', async (t) => {
+test('an applied write is one statement; a client without rowCount is refused', async (t) => {
   const db = await prepared(t)
   const texts: string[] = []
   const query = async (config: QueryArrayConfig): Promise<QueryArrayResult> => {
@@ -107,7 +107,7 @@ test('names are quoted: capitals, reserved words and another schema', async (t) 
   assert.equal(await order.write(db.pool, 'ada', 1, { select: 7 }), 'applied')
 })
 
-test('what is not a name, or not a column of the list, reaches no statement', async (t) => {
+test('an invalid name or an unlisted column reaches no statement', async (t) => {
   const db = await prepared(t)
   const columns = ['amount']
   const hostile = ['', '1a', 'a b', 'a"b', 'a;--', 'ä', 'x'.repeat(64), 'a\0', '{id}', undefined, 7] as string[]

@@ -18,7 +18,7 @@ async function transaction({ db }: Scene, begin = 'begin') {
   return own
 }
 
-test('asserted, and then the lease runs out: nobody gets the job before the commit, and the sweep does after it', async (t) => {
+test('an asserted lease that expires holds the job until the commit, and the sweep reclaims it after', async (t) => {
   const setting = await scene(t)
   const { db, lh } = setting
   const lane = new Lane(db.pool)
@@ -37,7 +37,7 @@ test('asserted, and then the lease runs out: nobody gets the job before the comm
   assert.equal((await again(lh)).generation, 2)
 })
 
-test('a job whose lease has run out, but which nobody has taken back, is still held', async (t) => {
+test('a job whose lease has expired is held until it is reclaimed', async (t) => {
   const setting = await scene(t)
   const job = await claimed(setting.lh)
   await setting.db.clock.advance('1 hour')
@@ -45,7 +45,7 @@ test('a job whose lease has run out, but which nobody has taken back, is still h
   await job.assertLease(tx.client)
 })
 
-test('a lease that is gone cannot be asserted: returned, claimed by another, completed', async (t) => {
+test('a lost lease cannot be asserted: reclaimed, claimed by another worker, completed', async (t) => {
   const setting = await scene(t)
   const job = await claimed(setting.lh)
   const tx = await transaction(setting)
@@ -62,7 +62,7 @@ test('a lease that is gone cannot be asserted: returned, claimed by another, com
   assert.equal(await codeOf(() => heir.assertLease(tx.client)), 'LEASE_LOST')
 })
 
-test('asserted while a takeover is under way: it waits, and is refused', async (t) => {
+test('assertLease waits for a takeover in flight, and is refused', async (t) => {
   const setting = await scene(t)
   const { db, lh } = setting
   const job = await claimed(lh)
@@ -77,7 +77,7 @@ test('asserted while a takeover is under way: it waits, and is refused', async (
   assert.ok((await failureOf(asserted)) instanceof LeaseLostError)
 })
 
-test('asserted while a takeover is under way that is rolled back: it waits, and holds', async (t) => {
+test('assertLease waits for a takeover that rolls back, and then holds the lease', async (t) => {
   const setting = await scene(t)
   const job = await claimed(setting.lh)
   const sweeper = await transaction(setting)
@@ -90,7 +90,7 @@ test('asserted while a takeover is under way that is rolled back: it waits, and 
   await asserted
 })
 
-test('under REPEATABLE READ: taken over before its snapshot is LeaseLostError, and since then TransactionConflictError', async (t) => {
+test('under REPEATABLE READ: a takeover before the snapshot is LeaseLostError, a later one TransactionConflictError', async (t) => {
   const setting = await scene(t)
   const job = await claimed(setting.lh)
   const level = 'begin isolation level repeatable read'
@@ -119,7 +119,7 @@ test('under REPEATABLE READ, asserted at the start of the transaction, the lease
   await tx.client.query('commit')
 })
 
-test('asserted after a savepoint that is rolled back to, the lease is not held any more; asserted before it, it is', async (t) => {
+test('a rollback to a savepoint releases a lease asserted after it, and not one asserted before', async (t) => {
   const setting = await scene(t)
   const { db } = setting
   const swept = async () => (await sweep(new Lane(db.pool))).jobs.length
@@ -147,7 +147,7 @@ test('under REPEATABLE READ a completion after a change by others is Transaction
   assert.ok((await failureOf(job.complete(1, { tx: client }))) instanceof TransactionConflictError)
 })
 
-test('two transactions of one job hold it together; that both complete it is a deadlock, which one of them survives', async (t) => {
+test('two transactions of one job hold its lease together; if both complete it, one survives the deadlock', async (t) => {
   const setting = await scene(t)
   const job = await claimed(setting.lh)
   const [one, two] = [await transaction(setting), await transaction(setting)]

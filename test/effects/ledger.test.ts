@@ -1,4 +1,4 @@
-// The statements of the ledger, one at a time: what each of them tests before it changes anything.
+// The statements of the ledger, one at a time: the checks of each before it changes anything.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
@@ -15,7 +15,7 @@ function run({ id, claimId, generation }: ManualJob): Run {
   return { lease: { jobId: id, claimId, generation }, name: 'charge', id: randomUUID() }
 }
 
-test('only the marker that was seen is taken over, and only by whoever has the job', async (t) => {
+test('only the marker that was seen is taken over, and only by the job’s holder', async (t) => {
   const setting = await scene(t)
   const lane = new Lane(setting.db.pool)
   const first = await claimed(setting.lh)
@@ -31,7 +31,7 @@ test('only the marker that was seen is taken over, and only by whoever has the j
   assert.equal(await takeOver(lane, fresh, fresh.id), false, 'it is done')
 })
 
-test('what is done is not taken back, also by the run that did it', async (t) => {
+test('an effect that is done stays done, also for the run that did it', async (t) => {
   const { lh, db } = await scene(t)
   const lane = new Lane(db.pool)
   const job = await claimed(lh)
@@ -42,7 +42,7 @@ test('what is done is not taken back, also by the run that did it', async (t) =>
   assert.deepEqual(await ledger(lh, job), ['charge done by 1'])
 })
 
-test('whoever takes a marker over holds the job row meanwhile: a sweep passes it over', async (t) => {
+test('taking over a marker locks the job row, and a sweep skips it', async (t) => {
   const setting = await scene(t)
   const { lh, db } = setting
   const job = await claimed(lh)
@@ -57,7 +57,7 @@ test('whoever takes a marker over holds the job row meanwhile: a sweep passes it
   await returned(db)
 })
 
-test('a marker is taken over while the job is being swept: it waits, and is refused', async (t) => {
+test('taking over a marker waits for a sweep of the job, and is refused', async (t) => {
   const { lh, db } = await scene(t)
   const job = await claimed(lh)
   const [found, own] = [run(job), run(job)]

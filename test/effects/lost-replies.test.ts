@@ -1,4 +1,4 @@
-// The database did what it was asked, and its answer was lost on the way.
+// The database carried out the statement, and its reply was lost.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
@@ -124,7 +124,7 @@ test('no reply to effect.begin, but it was carried out: the same attempt may beg
   assert.deepEqual(await ledger(lh, job), ['charge done by 1'])
 })
 
-test('no reply to effect.done for good: it happened, nobody can say so, and it is not done again', async (t) => {
+test('no reply to effect.done for good: the effect is unknown, and is not run again', async (t) => {
   const { lh, proxy, direct } = await behindProxy(t)
   const job = await claimed(lh)
   const charge = () => {

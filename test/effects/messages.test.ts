@@ -4,8 +4,9 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { pruneMessages } from '../../src/effects/messages.ts'
 import { handle, kind, messageSource, TransactionConflictError, withTransaction } from '../../src/index.ts'
-import { gate, waitUntilBlocked } from '../support/database.ts'
+import { waitUntilBlocked } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { codeOf, count, type Scene, scene } from '../support/worker.ts'
@@ -92,7 +93,7 @@ test('under REPEATABLE READ a lost race is TransactionConflictError', async (t) 
   await client.query('rollback')
 })
 
-test('two messages that wait for each other: Postgres gives one up, and it is begun again', async (t) => {
+test('two messages in a deadlock: Postgres aborts one, and it begins again', async (t) => {
   const { lh } = await scene(t)
   const gates = { a: gate(), b: gate() }
   let begun = 0
@@ -100,7 +101,7 @@ test('two messages that wait for each other: Postgres gives one up, and it is be
     lh.oncePerMessage(orders, own, async (tx) => {
       begun++
       gates[own].open()
-      await gates[other].promise
+      await gates[other].opened
       return lh.firstTime(tx, orders, other)
     })
   const answers = await Promise.all([both('a', 'b'), both('b', 'a')])
@@ -108,11 +109,11 @@ test('two messages that wait for each other: Postgres gives one up, and it is be
     answers.sort((one, two) => one.outcome.localeCompare(two.outcome)),
     [{ outcome: 'already_handled' }, { outcome: 'applied', result: true }],
   )
-  // The loser may be back before the winner has what it waited for, and then they wait for each other once more.
+  // The loser may return before the winner has its lock, and then both wait for each other once more.
   assert.ok(begun >= 2)
 })
 
-test('ids are told apart by their source, to the last byte', async (t) => {
+test('ids are distinguished by source, to the last byte', async (t) => {
   const setting = await scene(t)
   const { lh, db } = setting
   const ids = ['m1', 'M1', 'm1 ', "'; drop table leasehold.job; --", '📬', 'x'.repeat(1_000)]
@@ -124,7 +125,7 @@ test('ids are told apart by their source, to the last byte', async (t) => {
   assert.equal(await remembered(setting), 2 * ids.length)
 })
 
-test('what cannot be used is refused', async (t) => {
+test('invalid arguments are refused', async (t) => {
   const { lh, db } = await scene(t)
   const { client } = await session(db)
   await client.query('begin')
@@ -153,7 +154,7 @@ test('an id must be kept for longer than its queue can deliver it again', async 
   }
 })
 
-test('an id is forgotten when its time is over, by its own source, and not before', async (t) => {
+test('an id is forgotten after the retention of its own source, and not before', async (t) => {
   const setting = await scene(t)
   const { lh, db } = setting
   const lane = new Lane(db.pool)
@@ -168,7 +169,7 @@ test('an id is forgotten when its time is over, by its own source, and not befor
   assert.deepEqual((await lh.oncePerMessage(orders, 'm', () => 1)).outcome, 'already_handled')
 })
 
-test('a worker forgets all that is due in one turn, in batches', async (t) => {
+test('a worker prunes all due ids in one turn, in batches', async (t) => {
   const setting = await scene(t)
   const { db } = setting
   await db.pool.query(`insert into leasehold.processed_message

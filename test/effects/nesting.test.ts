@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { withTransaction } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
 import { again, claimed, ledger, returned } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { session } from '../support/queue.ts'
 import { codeOf, scene } from '../support/worker.ts'
 
@@ -20,14 +20,14 @@ test('once inside an effect of the same name is refused, and the effect can go o
   assert.deepEqual(await ledger(lh, job), ['a done by 1', 'b done by 1', 'c done by 1', 'd done by 1'])
 })
 
-test('once inside an effect of another name, or of another job, runs; so does what an effect has left for later', async (t) => {
+test('once inside an effect of another name, or of another job, runs; so does a call that an effect leaves for later', async (t) => {
   const { lh } = await scene(t)
   const [job, other] = [await claimed(lh), await claimed(lh)]
   assert.equal(await job.once('a', () => other.once('a', () => job.once('b', () => 'inner'))), 'inner')
   const goOn = gate()
   const later: Promise<unknown>[] = []
   const leaves = () => {
-    later.push(goOn.promise.then(() => job.once('c', () => assert.fail('it is done'))))
+    later.push(goOn.opened.then(() => job.once('c', () => assert.fail('it is done'))))
     return 'first'
   }
   assert.equal(await job.once('c', leaves), 'first')
@@ -35,7 +35,7 @@ test('once inside an effect of another name, or of another job, runs; so does wh
   assert.equal(await later[0], 'first')
 })
 
-test('once outside a transaction that has completed the job is refused, and does not wait for it', async (t) => {
+test('once outside a transaction that has completed the job is refused instead of waiting', async (t) => {
   const { lh, db } = await scene(t)
   const job = await claimed(lh)
   const { client } = await session(db)
@@ -47,7 +47,7 @@ test('once outside a transaction that has completed the job is refused, and does
   assert.deepEqual(await ledger(lh, job), ['receipt done by 1'])
 })
 
-test('that complete found the lease gone is no reason to refuse', async (t) => {
+test('a complete(tx) that lost the lease does not block other effects', async (t) => {
   const { lh, db } = await scene(t)
   const job = await claimed(lh)
   await returned(db)

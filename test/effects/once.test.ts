@@ -1,11 +1,11 @@
-// An effect outside the database: the marker is committed first, the end is noted afterwards.
+// An effect outside the database: the marker is committed first, the end is recorded afterwards.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { EffectUnknownError, LeaseLostError, type ManualJob, NotDone } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
 import { again, claimed, failureOf, ledger, returned, takenOver, task } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { codeOf, scene, statements } from '../support/worker.ts'
 
 function counter() {
@@ -26,7 +26,7 @@ test('two runs, one effect: the second attempt gets the stored result', async (t
   assert.deepEqual(await ledger(lh, second), ['charge done by 1'])
 })
 
-test('effects are told apart by their names and jobs', async (t) => {
+test('effects are distinguished by name and job', async (t) => {
   const { lh } = await scene(t)
   const charge = counter()
   const [one, other] = [await claimed(lh), await claimed(lh)]
@@ -41,7 +41,7 @@ test('two calls at once in one attempt run the effect once, and both get its res
   const charge = counter()
   const hold = gate()
   const slow = async () => {
-    await hold.promise
+    await hold.opened
     return charge.run()
   }
   const names = statements(t)
@@ -51,13 +51,13 @@ test('two calls at once in one attempt run the effect once, and both get its res
   assert.deepEqual(names, ['effect.begin', 'effect.done'])
 })
 
-test('begun by an attempt that is gone: nobody knows, so it is not done again', async (t) => {
+test('an effect begun by a lost attempt is unknown, and is not run again', async (t) => {
   const setting = await scene(t)
   const { lh } = setting
   const first = await claimed(lh)
   const begun = gate()
-  void first.once('charge', () => new Promise(begun.open)).catch(() => {}) // Never heard of again.
-  await begun.promise
+  void first.once('charge', () => new Promise(begun.open)).catch(() => {}) // Never settles.
+  await begun.opened
   const second = await takenOver(setting)
   const charge = counter()
   const error = await failureOf(second.once('charge', charge.run))
@@ -66,13 +66,13 @@ test('begun by an attempt that is gone: nobody knows, so it is not done again', 
   assert.deepEqual(await ledger(lh, second), ['charge started by 1'])
 })
 
-test('begun by an attempt that is gone, with retry: it is taken over and done again', async (t) => {
+test('with retry, an effect begun by a lost attempt is taken over and run again', async (t) => {
   const setting = await scene(t)
   const { lh } = setting
   const first = await claimed(lh)
   const begun = gate()
   void first.once('charge', () => new Promise(begun.open)).catch(() => {})
-  await begun.promise
+  await begun.opened
   const second = await takenOver(setting)
   const charge = counter()
   assert.equal(await second.once('charge', charge.run, { ifUnknown: 'retry' }), 'receipt 1')
@@ -142,7 +142,7 @@ test('phases are recovery points: after a crash in phase three the first two are
   }
   const inThree = gate()
   void steps(await claimed(setting.lh), () => new Promise(inThree.open)).catch(() => {})
-  await inThree.promise
+  await inThree.opened
   const second = await takenOver(setting)
   assert.equal(await steps(second, () => 'done'), '3 after 2 after 1 1 2 done')
   assert.deepEqual(ran, ['one', 'two'])
@@ -177,19 +177,19 @@ for (const [says, staleEnd] of [
     },
   ],
 ] as const) {
-  test(`a stale worker that says ${says} is not heard when another attempt has taken the effect over`, async (t) => {
+  test(`a stale worker's report of ${says} changes nothing after another attempt took the effect over`, async (t) => {
     const setting = await scene(t)
     const { lh } = setting
     const slow = async (job: ManualJob<number>, end: () => string) => {
       const [begun, goOn] = [gate(), gate()]
       const work = async () => {
         begun.open()
-        await goOn.promise
+        await goOn.opened
         return end()
       }
       const result = job.once('charge', work, { ifUnknown: 'retry' })
       result.catch(() => {})
-      await begun.promise
+      await begun.opened
       return { result, goOn: goOn.open }
     }
     const stale = await slow(await claimed(lh), staleEnd)
@@ -204,16 +204,16 @@ for (const [says, staleEnd] of [
   })
 }
 
-test('a stale worker whose effect nobody has begun since says that it happened, and gets LeaseLostError', async (t) => {
+test('a stale worker whose effect was not begun since records it, and gets LeaseLostError', async (t) => {
   const setting = await scene(t)
   const first = await claimed(setting.lh)
   const [begun, goOn] = [gate(), gate()]
   const late = first.once('charge', async () => {
     begun.open()
-    await goOn.promise
+    await goOn.opened
     return 'late, but done'
   })
-  await begun.promise
+  await begun.opened
   await returned(setting.db)
   goOn.open()
   assert.ok((await failureOf(late)) instanceof LeaseLostError)
@@ -223,7 +223,7 @@ test('a stale worker whose effect nobody has begun since says that it happened, 
   assert.equal(charge.runs, 0)
 })
 
-test('a process that stood still after it began, and finds its lease over, runs nothing and takes its marker back', async (t) => {
+test('a process suspended after it began, whose lease expired, runs nothing and removes its marker', async (t) => {
   const { lh, db } = await scene(t)
   const job = await claimed(lh)
   const lane = new Lane(db.pool)
@@ -249,7 +249,7 @@ test('an effect costs two statements, and its repeat one', async (t) => {
   assert.deepEqual(names, ['effect.begin'])
 })
 
-test('what cannot be used is refused before anything is sent', async (t) => {
+test('invalid arguments are refused before anything is sent', async (t) => {
   const { lh, db } = await scene(t)
   const job = await claimed(lh)
   const names = statements(t)

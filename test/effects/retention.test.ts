@@ -1,4 +1,4 @@
-// What was done for a job is kept while the job can run again, and some time after.
+// Effects are kept while their job can run again, and for a retention after that.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -37,7 +37,7 @@ test('old effects of finished jobs go; recent ones stay, and those of jobs that 
   for (const job of [dead, waiting, running]) assert.deepEqual(await ledger(lh, job), ['charge done by 1'])
 })
 
-test('they are looked at a bounded number at a time, and none is passed over', async (t) => {
+test('effects are pruned a bounded number at a time, and none is skipped', async (t) => {
   const { lh, db } = await scene(t)
   const lane = new Lane(db.pool)
   const held = await claimed(lh)

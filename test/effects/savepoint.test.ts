@@ -1,18 +1,18 @@
-// An effect that fails in the caller's transaction: what it did is undone, what the caller did is not.
+// An effect that fails in the caller's transaction: its changes are undone, the caller's are not.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { ClientBase } from 'pg'
 import { Lane } from '../../src/db/lane.ts'
 import { Fatal, type ManualJob, NotDone, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
-import { gate } from '../support/database.ts'
 import { claimed, failureOf, ledger, takenOver } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { session } from '../support/queue.ts'
 import { codeOf, doing, next, type Scene, scene } from '../support/worker.ts'
 
 interface Paying extends Scene {
   readonly job: ManualJob<number>
-  /** What is on record, of the effects and of what they paid. */
+  /** The recorded effects and payments. */
   paid(): Promise<{ paid: string[]; effects: string[] }>
 }
 
@@ -38,7 +38,7 @@ const half = (what: string, error: Error) => async (tx: ClientBase) => {
 
 const oops = new Error('after half of it')
 
-test('the caller drops the error and commits: neither half an effect nor a marker is there, and all else is', async (t) => {
+test('a caller that drops the error commits its own changes, without the effect and its marker', async (t) => {
   const { db, job, paid } = await paying(t)
   await withTransaction(db.pool, async (tx) => {
     await pay(tx, 'before')
@@ -57,7 +57,7 @@ test('the same transaction may try again', async (t) => {
   assert.deepEqual(await paid(), { paid: ['book'], effects: ['book done by 1'] })
 })
 
-test('a statement of the effect failed, and the effect says what that means: its cause is thrown, and the caller can go on', async (t) => {
+test('NotDone after a failed statement throws its cause, and the caller can go on', async (t) => {
   const { db, job, paid } = await paying(t)
   const cause = new Fatal('paid before')
   const twice = async (tx: ClientBase) => {
@@ -73,7 +73,7 @@ test('a statement of the effect failed, and the effect says what that means: its
   assert.deepEqual(await paid(), { paid: ['instead'], effects: [] })
 })
 
-test('a statement of the effect failed, and the effect dropped the error: it has failed', async (t) => {
+test('an effect that drops the error of a failed statement has failed', async (t) => {
   const { db, job, paid } = await paying(t)
   const drops = async (tx: ClientBase) => {
     await pay(tx, 'book')
@@ -135,7 +135,7 @@ test('a marker that was taken over is as it was before', async (t) => {
   assert.deepEqual(await setting.paid(), { paid: [], effects: ['book started by 1'] })
 })
 
-test('effects begun at once in one transaction take turns, so one that fails takes no other along', async (t) => {
+test('effects begun at once in one transaction take turns, so one that fails undoes no other', async (t) => {
   const { db, job, lh, paid } = await paying(t)
   const other = await claimed(lh)
   const ran: string[] = []
@@ -143,7 +143,7 @@ test('effects begun at once in one transaction take turns, so one that fails tak
   const slow = (what: string, error?: Error) => async (tx: ClientBase) => {
     ran.push(`${what} begins`)
     await pay(tx, what)
-    await hold.promise
+    await hold.opened
     ran.push(`${what} ends`)
     if (error !== undefined) throw error
   }

@@ -1,4 +1,4 @@
-// Somebody finds out whether an effect happened, says so, and the job goes on.
+// An operator finds out whether an effect happened, records it, and the job goes on.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -7,12 +7,13 @@ import { settleEffect } from '../../src/effects/ledger.ts'
 import type { ManualJob } from '../../src/index.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
-import { gate, waitUntilBlocked } from '../support/database.ts'
+import { waitUntilBlocked } from '../support/database.ts'
 import { again, claimed, failureOf, ledger, returned } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { newWorker, session } from '../support/queue.ts'
 import { codeOf, type Scene, scene } from '../support/worker.ts'
 
-/** A dead letter, because nobody knows whether it was charged. */
+/** A dead letter, because it is unknown whether it was charged. */
 async function unknownCharge({ lh }: Scene): Promise<ManualJob<number>> {
   const job = await claimed(lh)
   const error = await failureOf(job.once('charge', () => Promise.reject(new Error('socket hang up'))))
@@ -23,7 +24,7 @@ async function unknownCharge({ lh }: Scene): Promise<ManualJob<number>> {
   return job
 }
 
-test('it happened: after a redrive the job goes on with what was said', async (t) => {
+test('settled as happened, the redriven job goes on with the given result', async (t) => {
   const setting = await scene(t)
   const { lh } = setting
   const dead = await unknownCharge(setting)
@@ -36,7 +37,7 @@ test('it happened: after a redrive the job goes on with what was said', async (t
   assert.deepEqual(await ledger(lh, job), ['charge done by 1'])
 })
 
-test('it did not happen: after a redrive it is run again', async (t) => {
+test('settled as not happened, the redriven job runs the effect again', async (t) => {
   const setting = await scene(t)
   const dead = await unknownCharge(setting)
   assert.equal(await setting.lh.settleEffect(dead.id, 'charge', { happened: false }), 'settled')
@@ -46,7 +47,7 @@ test('it did not happen: after a redrive it is run again', async (t) => {
   assert.deepEqual(await ledger(setting.lh, job), ['charge done by 2'])
 })
 
-test('redriven with nothing said, it is unknown again', async (t) => {
+test('redriven without settleEffect(), the effect is unknown again', async (t) => {
   const setting = await scene(t)
   const dead = await unknownCharge(setting)
   await setting.lh.redrive(dead.id)
@@ -54,7 +55,7 @@ test('redriven with nothing said, it is unknown again', async (t) => {
   assert.equal(await codeOf(() => job.once('charge', () => 1)), 'EFFECT_UNKNOWN')
 })
 
-test('what is done, or was never begun, is not settled; and the first word counts', async (t) => {
+test('an effect that is done or was never begun is not settled; the first report counts', async (t) => {
   const setting = await scene(t)
   const { lh } = setting
   const dead = await unknownCharge(setting)
@@ -68,7 +69,7 @@ test('what is done, or was never begun, is not settled; and the first word count
   assert.ok(effect!.startedAt <= effect!.finishedAt!)
 })
 
-test('while a worker has the job, its word counts and nobody else’s', async (t) => {
+test('while a worker holds the job, settleEffect() is refused', async (t) => {
   const { lh } = await scene(t)
   const job = await claimed(lh)
   await failureOf(job.once('charge', () => Promise.reject(new Error('x'))))
@@ -80,7 +81,7 @@ test('while a worker has the job, its word counts and nobody else’s', async (t
   assert.equal(await lh.settleEffect(job.id, 'charge', { happened: true }), 'settled')
 })
 
-test('settled while the job is being claimed: it waits, and finds it processing', async (t) => {
+test('settleEffect() waits for a claim in flight, and finds the job processing', async (t) => {
   const setting = await scene(t)
   const { lh, db } = setting
   const job = await claimed(lh)
@@ -104,10 +105,10 @@ test('a worker that was slow cannot change what was settled meanwhile', async (t
   const [begun, goOn] = [gate(), gate()]
   const late = slow.once('charge', async () => {
     begun.open()
-    await goOn.promise
+    await goOn.opened
     return 'as the worker says'
   })
-  await begun.promise
+  await begun.opened
   await returned(db)
   assert.equal(await lh.settleEffect(slow.id, 'charge', { happened: true, result: 'as the bank says' }), 'settled')
   goOn.open()
@@ -116,7 +117,7 @@ test('a worker that was slow cannot change what was settled meanwhile', async (t
   assert.equal(await job.once('charge', () => assert.fail('it happened')), 'as the bank says')
 })
 
-test('what cannot be used is refused', async (t) => {
+test('invalid arguments are refused', async (t) => {
   const { lh } = await scene(t)
   const settle = lh.settleEffect.bind(lh) as (...args: unknown[]) => Promise<unknown>
   const findings: unknown[] = [{}, { happened: 'yes' }, undefined, null, { happened: true, results: 1 }]

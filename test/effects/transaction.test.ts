@@ -46,7 +46,7 @@ test('two runs, one effect: the second gets the stored result', async (t) => {
   assert.deepEqual(await ledger(setting.lh, second), ['receipt done by 1'])
 })
 
-test('a rollback takes the marker along, so the effect is run again: by the same attempt, or by the next', async (t) => {
+test('a rollback removes the marker, so the effect is run again: by the same attempt, or by the next', async (t) => {
   const setting = await withReceipts(t)
   const first = await claimed(setting.lh)
   for (const job of [first, first]) {
@@ -62,7 +62,7 @@ test('a rollback takes the marker along, so the effect is run again: by the same
   assert.equal(await receipts(setting), 1)
 })
 
-test('what the effect throws is thrown as it is', async (t) => {
+test('an error of the effect is thrown unchanged', async (t) => {
   const setting = await withReceipts(t)
   const job = await claimed(setting.lh)
   const cause = new Error('no such customer')
@@ -115,7 +115,7 @@ test('a stale worker is refused, and its transaction writes nothing', async (t) 
   assert.equal(await receipts(setting), 1)
 })
 
-test('while the transaction is open the sweep cannot return the job, whatever its lease', async (t) => {
+test('while the transaction is open the sweep cannot reclaim the job, even if its lease expired', async (t) => {
   const setting = await withReceipts(t)
   const first = await claimed(setting.lh)
   const slow = await attempt(setting, first)
@@ -190,7 +190,7 @@ test('without a transaction on it, a pool or a client is refused', async (t) => 
   assert.deepEqual([await receipts(setting), await ledger(setting.lh, job)], [0, []])
 })
 
-test('begun outside a transaction by an attempt that is gone: unknown inside one, too; with retry it is taken over', async (t) => {
+test('an effect begun outside by a lost attempt is unknown inside a transaction; with retry it is taken over', async (t) => {
   const setting = await withReceipts(t)
   const first = await claimed(setting.lh)
   await failureOf(first.once('receipt', () => Promise.reject(new Error('x'))))

@@ -1,4 +1,4 @@
-// What an effect returns comes back as JSON keeps it, the first time and every time after.
+// The result of an effect is what JSON keeps of it, the first time and every time after.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { claimed, failureOf } from '../support/effects.ts'
@@ -45,7 +45,7 @@ test('a result that cannot be stored is repaired, and the repeat sees the same a
   assert.equal(await job.once<unknown>('date', () => date), '1970-01-01T00:00:00.000Z')
 })
 
-test('whatever is thrown, the effect is unknown and its cause is kept', async (t) => {
+test('any thrown value makes the effect unknown and is kept as its cause', async (t) => {
   const { lh } = await scene(t)
   const job = await claimed(lh)
   const thrown = [undefined, null, 'text', 0, revoked(), Object.create(null)]

@@ -17,7 +17,7 @@ import {
   WRITES,
 } from './writes.ts'
 
-/** These find the job through the row of their claim, which the failover lost. They have no other test to leave out. */
+/** These find the job through the row of their claim, which the failover lost. They have no other check to remove. */
 const FENCED_BY_THE_LEDGER = ['renew', 'release of the whole claim']
 const FENCED_BY_A_TEST = Object.keys(WRITES).filter((name) => !FENCED_BY_THE_LEDGER.includes(name))
 const withoutFence = (name: string) => `${name} without fence`
@@ -81,7 +81,7 @@ for (const { event, db, lane, staleHolderOf } of await Promise.all(FAILOVERS.map
     assert.ok(second.lease.generation > first.lease.generation)
   })
 
-  test(`a stale holder that asks what was recorded is answered superseded after ${event}`, () =>
+  test(`a stale holder that queries its outcome gets superseded after ${event}`, () =>
     recordIsAboutTheClaim(db, staleHolderOf('recorded')))
 
   test(`a request to cancel reaches the rightful holder alone after ${event}`, () =>

@@ -1,4 +1,4 @@
-// A job, its claim and the sequence's WAL record are acknowledged and then lost in a failover. The sequence gives the same
+// A job, its claim and the sequence's WAL record are acknowledged and then lost in a failover. The sequence assigns the same
 // id to another job. The worker that holds the lost job must not touch the new one.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -6,7 +6,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { kind, Leasehold } from '../../src/index.ts'
 import { complete } from '../../src/jobs/outcome.ts'
 import { FAILOVERS, type KindOfFailover, useUpLoggedIds } from '../support/failover.ts'
-import { enqueueOne, show } from '../support/queue.ts'
+import { enqueueOne, jobRow } from '../support/queue.ts'
 import {
   cancelReachesTheRightfulHolder,
   claimIn,
@@ -62,14 +62,14 @@ for (const { event, db, lane, leasehold, lost, staleHolderOf } of await Promise.
     const refused = await complete(lane, stale.worker, [{ ...stale.lease, result: { charged: 'X' } }])
     assert.equal(refused.refused.length, 1)
     await complete(lane, worker, [{ ...lease, result: { charged: 'Y' } }])
-    const { status, payload, result } = await show(db, lease.jobId)
+    const { status, payload, result } = await jobRow(db, lease.jobId)
     assert.deepEqual(
       { status, payload, result },
       { status: 'completed', payload: { order: 'Y' }, result: { charged: 'Y' } },
     )
   })
 
-  test(`a stale holder that asks what was recorded is answered superseded after ${event}`, () =>
+  test(`a stale holder that queries its outcome gets superseded after ${event}`, () =>
     recordIsAboutTheClaim(db, staleHolderOf('recorded')))
 
   test(`a request to cancel reaches the rightful holder alone after ${event}`, () =>

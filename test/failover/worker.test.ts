@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { handle, type Job, kind, Leasehold, type ManualJob, type Worker, withTransaction } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
 import { FAILOVERS, type FailingDatabase, type KindOfFailover } from '../support/failover.ts'
+import { gate } from '../support/gate.ts'
 import { codeOf, inTime, lastFirst, next, run } from '../support/worker.ts'
 
 const charge = kind<number>('charge')
@@ -19,14 +19,14 @@ async function workerWithJob(db: FailingDatabase, label: string) {
   const handler = handle(charge, async (given) => {
     job = given
     begun.open()
-    await open.promise
+    await open.opened
     return { by: label }
   })
   undo.after(() => leasehold.close())
   const options = { concurrency: 1, prefetch: 0, lease: '10m', poll: 20, signals: [] } as const
   const worker = run(undo, leasehold.worker([handler], options))
   undo.after(open.open)
-  await inTime(begun.promise, `${label} starts no job`)
+  await inTime(begun.opened, `${label} starts no job`)
   return { worker, job: job!, finish: open.open }
 }
 

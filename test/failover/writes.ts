@@ -1,4 +1,4 @@
-// Every write that a worker makes about a job it has claimed, and what must hold for each of them after a failover.
+// Every write that a worker makes about a claimed job, and the properties each must have after a failover.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { LeaseLostError } from '../../src/core/errors.ts'
@@ -87,7 +87,7 @@ export async function isForTheRightfulHolder(db: FailingDatabase, write: Write, 
   await refusesStale('the holder has written')
 }
 
-/** A worker whose reply was lost asks what was recorded. The answer is about its own claim. */
+/** A worker whose reply was lost queries the outcome. The result is about its own claim. */
 export async function recordIsAboutTheClaim(db: FailingDatabase, stale: Holder): Promise<void> {
   const lane = new Lane(db.pool)
   const rightful = await claimIn(db, stale.lease.queue, 'rightful')

@@ -1,4 +1,4 @@
-// After the database was away, a sweep gives workers that live one lease to come back (decisions/0030).
+// After the database was away, a sweep gives live workers one lease to return (decisions/0030).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -7,7 +7,7 @@ import { lookBeforeSweep, sweep } from '../../src/jobs/housekeeping.ts'
 import type { ClaimedJob, Worker } from '../../src/jobs/job.ts'
 import { forgive, settle } from '../../src/jobs/outcome.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
-import { claimNext, enqueueMany, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
+import { claimNext, enqueueMany, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 const GAP_MS = LEASE_MS / 3
 
@@ -20,7 +20,7 @@ async function setUp(t: Parameters<typeof countingDatabase>[0]) {
   return { db, lane, look }
 }
 
-/** The clock moves on, and nobody looks. */
+/** Time passes, and no sweep runs. */
 async function outage(db: TestDatabase, duration: string): Promise<void> {
   await db.clock.advance(duration)
   await db.pool.query('update leasehold.sweep set looked_at = looked_at - $1::interval', [duration])
@@ -31,7 +31,7 @@ async function swept(lane: Lane): Promise<number> {
   return (await sweep(lane, undefined, true)).jobs.length
 }
 
-test('leases that expired while nobody could look are swept one lease later, unless their worker renews', async (t) => {
+test('leases that expired without sweeps are swept one lease later, unless their worker renews', async (t) => {
   const { db, lane, look } = await setUp(t)
   await enqueueMany(lane, 2)
   const [alive, dead] = [newWorker(), newWorker()]
@@ -50,7 +50,7 @@ test('leases that expired while nobody could look are swept one lease later, unl
   assert.equal(await swept(lane), 1, 'the job of the dead worker')
 })
 
-test('a server that started anew was away, however short', async (t) => {
+test('a restarted server counts as away, however short', async (t) => {
   const { db, lane, look } = await setUp(t)
   await enqueueOne(lane)
   await claimNext(lane)
@@ -66,7 +66,7 @@ test('a server that started anew was away, however short', async (t) => {
   assert.equal(await swept(lane), 1)
 })
 
-test('whoever sweeps seldom still sweeps: what had expired at its last look goes at the next', async (t) => {
+test('a worker that sweeps seldom reclaims at its next sweep the leases expired at its last', async (t) => {
   const { db, lane, look } = await setUp(t)
   await enqueueOne(lane)
   await claimNext(lane)
@@ -99,11 +99,11 @@ async function sweptAlone(lane: Lane, db: TestDatabase): Promise<{ job: ClaimedJ
 
 const COUNTED = ['attempts', 'crashes', 'lease_generation'] as const
 async function counted(db: TestDatabase, job: ClaimedJob): Promise<unknown[]> {
-  const row = await show(db, job.jobId)
+  const row = await jobRow(db, job.jobId)
   return COUNTED.map((column) => row[column])
 }
 
-test('a worker that was cut off and returns gets attempt and crash back, once', async (t) => {
+test('a worker that was cut off and returns gets its attempt and crash back, once', async (t) => {
   const { db, lane } = await setUp(t)
   const { job, worker } = await sweptAlone(lane, db)
   assert.deepEqual(await counted(db, job), [1, 1, '1'], 'it was alone, so it was blamed')
@@ -133,7 +133,7 @@ test('the second crash of a job is taken back once, and the first stays', async 
   }
 })
 
-test('a job that was claimed again, or that somebody is claiming, is not forgiven', async (t) => {
+test('a job that was claimed again, or is being claimed, is not forgiven', async (t) => {
   const { db, lane } = await setUp(t)
   const { job } = await sweptAlone(lane, db)
   const other = await db.connect()

@@ -1,4 +1,4 @@
-// What is told of jobs that housekeeping has made dead letters.
+// The report about jobs that housekeeping made dead letters.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -7,7 +7,7 @@ import { settle } from '../../src/jobs/outcome.ts'
 import { countingDatabase } from '../support/database.ts'
 import { claimNext, enqueueOne, newWorker } from '../support/queue.ts'
 
-test('a job buried by the sweep is told of with its last error, one that expired without any, and others not at all', async (t) => {
+test('a job buried by the sweep is reported with its last error, an expired one without, others not', async (t) => {
   const db = await countingDatabase(t)
   await db.clock.set('2030-01-01T00:00:00Z')
   const lane = new Lane(db.pool)
@@ -17,7 +17,7 @@ test('a job buried by the sweep is told of with its last error, one that expired
     const [job] = await claimNext(lane, { worker })
     await settle(lane, worker, [{ ...job!, verb: 'fail', error: new Error(message), delayMs: 0 }])
   }
-  await claimNext(lane) // By another, who holds nothing else: so the job is to blame.
+  await claimNext(lane) // By a worker that holds nothing else, so the job is to blame.
   const late = await enqueueOne(lane, { queue: 'late', expiresAt: new Date('2030-01-01T00:00:10Z') })
   const alive = await enqueueOne(lane)
   await db.clock.advance('31 s')

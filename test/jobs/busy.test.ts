@@ -26,7 +26,7 @@ test('a worker that cursors queues as busy and one that clears them do not deadl
   )
 })
 
-test('a queue that is no longer busy is said to be free', async () => {
+test('a queue that is no longer busy is marked free', async () => {
   const lane = new Lane(db.pool)
   await markBusy(lane, ['c', 'd'], 3_600_000)
   await clearBusy(lane, ['c'])

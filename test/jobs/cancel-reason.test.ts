@@ -5,7 +5,7 @@ import type { JobId } from '../../src/jobs/job.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import { settle } from '../../src/jobs/outcome.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { claimedBy, enqueueOne, newWorker, show } from '../support/queue.ts'
+import { claimedBy, enqueueOne, jobRow, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
@@ -13,9 +13,9 @@ const worker = newWorker()
 
 const claimed = (queue: string) => claimedBy(lane, worker, queue)
 
-test('a cancelled job keeps the reason, whoever gave it first', async () => {
+test('a cancelled job keeps the first reason given', async () => {
   const reasonOf = async ({ jobId }: { jobId: JobId }) => {
-    const { status, reason } = await show(db, jobId)
+    const { status, reason } = await jobRow(db, jobId)
     return [status, reason]
   }
   const thrown = await claimed('reason')
@@ -41,5 +41,5 @@ test('a cancelled job keeps the reason, whoever gave it first', async () => {
   assert.deepEqual(await reasonOf({ jobId }), ['cancelled', 'customer called'])
   const hostile = await claimed('reason')
   await settle(lane, worker, [{ ...hostile, verb: 'cancel', error: new Error(`a\0b${'x'.repeat(5_000)}`) }])
-  assert.equal((await show(db, hostile.jobId)).status, 'cancelled', 'a reason that cannot be stored is repaired')
+  assert.equal((await jobRow(db, hostile.jobId)).status, 'cancelled', 'a reason that cannot be stored is repaired')
 })

@@ -12,10 +12,10 @@ import {
   completeAll,
   enqueueMany,
   enqueueOne,
+  jobRow,
   LEASE_MS,
   newWorker,
   session,
-  show,
 } from '../support/queue.ts'
 
 const db = await suiteDatabase()
@@ -47,7 +47,7 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       metadata: '{"m": 1}',
     },
   )
-  const row = await show(db, id)
+  const row = await jobRow(db, id)
   assert.deepEqual([row.status, row.attempts, row.lease_generation, row.claimed_by], ['processing', 1, '1', worker.id])
   assert.equal((row.lease_expires_at as Date).getTime() - (row.claimed_at as Date).getTime(), LEASE_MS)
   assert.deepEqual(await claimNext(lane, { queues: ['take'], kinds: ['mail'] }), [], 'it is taken')
@@ -105,7 +105,7 @@ test('a job past its expiry is not claimed', async (t) => {
   assert.deepEqual(await claimNext(ownLane), [])
 })
 
-test('a row that another session is claiming is passed over without waiting', async () => {
+test('a row that another session is claiming is skipped without waiting', async () => {
   await enqueueMany(lane, 2, { queue: 'double' })
   const first = await session(db)
   const options = { queues: ['double'], kinds: ['mail'] }
@@ -190,7 +190,7 @@ test('a queue named twice is claimed from once', async () => {
   assert.deepEqual(rows, [{ job_ids: ids }])
 })
 
-test('cursors come back to the microsecond, whatever the session’s date style and time zone', async () => {
+test('cursors keep microseconds in any date style and time zone of the session', async () => {
   await enqueueMany(lane, 3, { queue: 'style' })
   const { client, lane: own } = await session(db)
   await client.query("set datestyle = 'SQL, DMY'; set timezone = 'Asia/Kolkata'")
@@ -204,7 +204,7 @@ test('cursors come back to the microsecond, whatever the session’s date style 
   }
 })
 
-test('a claim that cannot be is refused before it is sent', async () => {
+test('an invalid claim is refused before it is sent', async () => {
   const good = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
   const wrong = [
     { limit: 0 },
@@ -220,7 +220,7 @@ test('a claim that cannot be is refused before it is sent', async () => {
   }
 })
 
-test('a slice of a look takes the jobs that have been due for between so long and so long, of every priority', async (t) => {
+test('a slice of a look takes the jobs due for a given span of time, of every priority', async (t) => {
   const own = await freshDatabase(t)
   await own.clock.set('2030-01-01T12:00:00Z')
   const slices = new Lane(own.pool)

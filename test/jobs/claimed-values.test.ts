@@ -1,4 +1,4 @@
-// What a claim returns besides the job: its generation, its bucket, its times.
+// Values that a claim returns besides the job: its generation, its bucket, its times.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -9,16 +9,16 @@ import { settle } from '../../src/jobs/outcome.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/jobs/stored-time.ts'
 import { freshDatabase, suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueOne, LEASE_MS, newWorker, session, show } from '../support/queue.ts'
+import { claimNext, enqueueOne, jobRow, LEASE_MS, newWorker, session } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
 
-test('a generation is at least the time in milliseconds, and higher than the one before, whatever the clock does', async (t) => {
+test('a generation is at least the time in milliseconds, and higher than the one before, also after a clock jump', async (t) => {
   const own = await freshDatabase(t)
   const ownLane = new Lane(own.pool)
   const id = await enqueueOne(ownLane, { availableAt: new Date('2020-01-01') })
-  assert.equal((await show(own, id)).lease_generation, '0', 'never claimed')
+  assert.equal((await jobRow(own, id)).lease_generation, '0', 'never claimed')
   const next = async () => {
     const worker = newWorker()
     const [job] = await claimNext(ownLane, { worker })

@@ -1,4 +1,4 @@
-// What configure() stores, and what it leaves alone.
+// What configure() stores, and what it does not change.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { kind, queue } from '../../src/index.ts'
@@ -57,7 +57,7 @@ test('kinds, queues and the queues that kinds name are stored', async (t) => {
   assert.deepEqual((await queues(db)).at(-1), ['unused', false, 'block'])
 })
 
-test('configured again, nothing is written; changed, only what changed', async (t) => {
+test('configure() writes only changed rows', async (t) => {
   const { lh, db } = await scene(t, { retention: { attempts: '1d' } })
   const mail = queue('mail', { ordered: true })
   const declared = [kind('a', { queue: 'mail' }), kind('b'), mail]

@@ -1,5 +1,5 @@
 // 10,000 batches of every kind, from eight sessions, over the same few hundred rows, in random order. No statement waits
-// for a job row, so none can deadlock; and whatever happens, each claim ends once.
+// for a job row, so none can deadlock; and each claim ends once.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -28,7 +28,7 @@ function seeded(seed: number): () => number {
 const LEFT = `-- test.left
 select (select count(*) from leasehold.job) + (select count(*) from leasehold.claim) as rows`
 
-/** Everything that can still be claimed is, until nothing is left. */
+/** Claims everything that can still be claimed. */
 async function drain(lane: Lane): Promise<void> {
   const worker = newWorker('drain')
   for (let rounds = 0; rounds < 10_000; rounds++) {

@@ -6,7 +6,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
 import { type Conflicting, type Enqueued, enqueue, type NewJob } from '../../src/jobs/enqueue.ts'
 import { suiteDatabase, waitUntilBlocked } from '../support/database.ts'
-import { claimNext, completeAll, enqueueMany, enqueueOne, newWorker, session, show } from '../support/queue.ts'
+import { claimNext, completeAll, enqueueMany, enqueueOne, jobRow, newWorker, session } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
@@ -31,7 +31,7 @@ test('a job is shown with every option it was given', async () => {
       metadata: { traceparent: '00-abc' },
     },
   ])
-  const row = await show(db, answer!.jobId)
+  const row = await jobRow(db, answer!.jobId)
   assert.equal(answer?.outcome, 'created')
   assert.equal(row.status, 'pending')
   assert.equal(row.label, 'scheduled')
@@ -71,7 +71,7 @@ test('work enqueued in a transaction exists exactly when that transaction commit
   assert.equal(await countJobs('undone'), 1)
 })
 
-// Both doors, TypeScript and SQL, must answer alike.
+// Both ways to enqueue, TypeScript and SQL, must return the same.
 async function enqueueFromSql(job: NewJob): Promise<Enqueued | Conflicting> {
   const options = { idempotency_key: job.idempotencyKey, queue: job.queue, on_conflict: 'return' }
   const { rows } = await db.pool.query('select job_id, outcome from leasehold.enqueue($1, $2, $3)', [
@@ -94,7 +94,7 @@ for (const [door, call] of [
     const sameInputOtherOrder = { ...job, input: { b: [true, null], a: 1 } }
     assert.deepEqual(await call(sameInputOtherOrder), { jobId: first.jobId, outcome: 'existing' })
     assert.deepEqual(await call({ ...job, input: { a: 2 } }), { jobId: first.jobId, outcome: 'conflict' })
-    assert.deepEqual((await show(db, first.jobId)).payload, { a: 1, b: [true, null] })
+    assert.deepEqual((await jobRow(db, first.jobId)).payload, { a: 1, b: [true, null] })
     assert.equal(await countJobs(door), 1)
     assert.equal((await call({ ...job, queue: `${door} other` })).outcome, 'created', 'keys are per queue')
   })
@@ -138,7 +138,7 @@ test('an enqueue with a key that another transaction is inserting waits for it a
 })
 
 test('a COMMIT whose reply was lost, sent again with the same key, leaves one job', async () => {
-  // The server commits; the client never hears of it, because its session is cut before it reads the answer.
+  // The server commits; the client does not learn it, because its session is cut before it reads the reply.
   const cut = await session(db)
   const job = { kind: 'lost-reply', input: { n: 1 }, idempotencyKey: 'charge-17' }
   await cut.client.query('begin')
@@ -192,7 +192,7 @@ test('two bulk calls with the same keys in opposite order do not deadlock', asyn
   }
 })
 
-test('what cannot be stored is refused before anything is sent, and the rest of the call with it', async () => {
+test('a value that cannot be stored is refused before anything is sent, with the whole call', async () => {
   await assert.rejects(
     enqueue(lane, [
       { kind: 'poison', input: 1 },
@@ -236,7 +236,7 @@ test('strings that only look dangerous are stored as they are', async () => {
     idempotencyKey: hostile,
     partitionKey: hostile,
   })
-  const row = await show(db, id)
+  const row = await jobRow(db, id)
   assert.deepEqual([row.kind, row.queue, row.idempotency_key, row.partition_key], [hostile, hostile, hostile, hostile])
   assert.deepEqual(row.payload, { [hostile]: hostile, __defineGetter__: 1, constructor: 'x' })
 })
@@ -267,7 +267,7 @@ test('leasehold.enqueue() takes every option', async () => {
       metadata: { m: 1 },
     }),
   ])
-  const row = await show(db, rows[0].job_id)
+  const row = await jobRow(db, rows[0].job_id)
   assert.deepEqual(
     [row.kind, row.queue, row.priority, row.max_attempts, row.partition_bucket],
     ['from-sql', 'sql', 1, 3, 898],

@@ -20,7 +20,7 @@ import {
 } from '../../src/jobs/outcome.ts'
 import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
+import { claimNext, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
@@ -59,7 +59,7 @@ test('without the claim in its where clause the completion would accept the stal
   const unfenced = COMPLETE.replaceAll(/ and (job|j)\.claim_id = \S+/g, '').replace('job.complete', 'job.unfenced')
   assert.notEqual(unfenced, COMPLETE)
   await lane.run(unfenced, [[stale.jobId], [stale.claimId], [null], [1000], old.id])
-  assert.equal((await show(db, jobId)).status, 'completed', 'this is what the fence prevents')
+  assert.equal((await jobRow(db, jobId)).status, 'completed', 'this is what the fence prevents')
 })
 
 const settlements: readonly [string, (lease: Lease) => Settlement][] = [
@@ -87,7 +87,7 @@ test('a stale progress note changes nothing and is refused', async () => {
   const before = await rowOf(jobId)
   assert.equal(await progress(lane, stale, { done: 99 }), 'refused')
   assert.deepEqual(await rowOf(jobId), before)
-  assert.deepEqual((await show(db, jobId)).progress, { done: 1 })
+  assert.deepEqual((await jobRow(db, jobId)).progress, { done: 1 })
 })
 
 test('a stale complete inside a transaction throws LeaseLostError, so that the transaction rolls back', async () => {
@@ -106,16 +106,16 @@ test('a request to cancel reaches the worker that holds the job, and not the one
   assert.deepEqual(await cancelRequests(lane, [stale, held]), [jobId])
 })
 
-test('the answers of one batch are told apart', async () => {
+test('the results of one batch are matched to their jobs', async () => {
   const lost = await takenOver('mixed')
   const fine = await takenOver('mixed')
   const answer = await complete(lane, lost.old, [lost.stale, fine.held])
   assert.deepEqual(answer, { refused: [leaseOf(lost.stale)], busy: [] })
-  assert.equal((await show(db, fine.jobId)).status, 'completed')
-  assert.equal((await show(db, lost.jobId)).status, 'processing')
+  assert.equal((await jobRow(db, fine.jobId)).status, 'completed')
+  assert.equal((await jobRow(db, lost.jobId)).status, 'processing')
 })
 
-test('a second outcome of the same claim is refused, whatever the first was', async () => {
+test('a second outcome of the same claim is refused after any first', async () => {
   for (const [, settlement] of settlements) {
     const { held, current } = await takenOver('second')
     const [first] = await settle(lane, current, [settlement(leaseOf(held))])
@@ -136,11 +136,11 @@ test('a wrong claim and a wrong id taken from one batch do not add up to a right
     { ...b!, claimId: a.held.claimId },
   ])
   assert.equal(answer.refused.length, 2)
-  assert.equal((await show(db, a.jobId)).status, 'processing')
-  assert.equal((await show(db, bId)).status, 'processing')
+  assert.equal((await jobRow(db, a.jobId)).status, 'processing')
+  assert.equal((await jobRow(db, bId)).status, 'processing')
 })
 
-test('a lost reply can be asked about, and the answer names what ended the claim', async (t) => {
+test('after a lost reply the outcome of the claim can be queried', async (t) => {
   const { jobId, current, stale, held } = await takenOver('recorded')
   const ask = async (lease: Lease) => (await recorded(lane, [lease]))[0]
   assert.equal(await ask(held), 'held')
@@ -183,7 +183,7 @@ test('a lost reply can be asked about, and the answer names what ended the claim
   assert.equal(await ask(swept.held), 'crashed', 'the sweep took it, whatever the worker tried since')
 })
 
-test('a stale renewal changes nothing and is told so', async (t) => {
+test('a stale renewal changes nothing and is refused', async (t) => {
   const { old, oldClaim } = await takenOver('renew')
   // The claim is still in the ledger although its job moved on: until it is swept the renewal is harmless.
   await db.clock.advance('31 s')

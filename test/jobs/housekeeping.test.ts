@@ -7,7 +7,7 @@ import { expire, makePartitions, pruneDeadLetters, pruneKeys, sweep } from '../.
 import { redrive } from '../../src/jobs/operator.ts'
 import { complete, settle } from '../../src/jobs/outcome.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
-import { claimNext, countByStatus, enqueueOne, newWorker, pruneHistory, session, show } from '../support/queue.ts'
+import { claimNext, countByStatus, enqueueOne, jobRow, newWorker, pruneHistory, session } from '../support/queue.ts'
 
 const DAY_MS = 86_400_000
 const worker = newWorker()
@@ -42,8 +42,8 @@ test('a pending job past its expiry becomes a dead letter; a running one does no
   assert.deepEqual(await expire(lane), [])
   await db.clock.advance('61 s')
   assert.deepEqual(await expire(lane), [waiting])
-  assert.deepEqual([(await show(db, waiting)).status, (await show(db, waiting)).reason], ['dead_letter', 'expired'])
-  assert.equal((await show(db, running)).status, 'processing')
+  assert.deepEqual([(await jobRow(db, waiting)).status, (await jobRow(db, waiting)).reason], ['dead_letter', 'expired'])
+  assert.equal((await jobRow(db, running)).status, 'processing')
   assert.deepEqual(await redrive(lane, [waiting]), [waiting])
   assert.equal((await claimNext(lane)).length, 1, 'an operator’s redrive overrides the expiry')
 })
@@ -71,10 +71,10 @@ test('a job that has started does not expire, and one that was only released doe
   await releaseClaim(lane, worker, withItsClaim.claimId)
   await db.clock.advance('10 min')
   assert.deepEqual((await expire(lane)).sort(), ids([released, withItsClaim]))
-  assert.equal((await show(db, released.jobId)).reason, 'expired')
+  assert.equal((await jobRow(db, released.jobId)).reason, 'expired')
   await db.clock.advance('1 h')
   assert.deepEqual(ids(await claimNext(lane, { worker, limit: 5 })), ids([failed, snoozed]))
-  const left = await Promise.all(swept.map(({ jobId }) => show(db, jobId)))
+  const left = await Promise.all(swept.map(({ jobId }) => jobRow(db, jobId)))
   assert.deepEqual(
     left.map(({ status, attempts }) => [status, attempts]),
     [
@@ -85,7 +85,7 @@ test('a job that has started does not expire, and one that was only released doe
   assert.deepEqual(await expire(lane), [])
 })
 
-test('a key cannot be asked to outlive the century, nor an age or a limit to be nonsense', async (t) => {
+test('a key kept for over a century, an invalid age and an invalid limit are refused', async (t) => {
   const { db, lane } = await setUp(t)
   await assert.rejects(
     db.pool.query(
@@ -116,7 +116,7 @@ test('dead letters are pruned by age, oldest first', async (t) => {
   assert.deepEqual(await countByStatus(db), { dead_letter: 1 })
 })
 
-test('partitions are made ahead once, by whoever comes first', async (t) => {
+test('partitions are made ahead once, by the first caller', async (t) => {
   const { db, lane } = await setUp(t)
   assert.equal((await partitions(db, 'archive')).length, 16, 'migrated: one day, fourteen ahead, and the default')
   await db.clock.set('2040-02-27T23:59:00Z')

@@ -1,4 +1,4 @@
-// What a claim returns at once is bounded in bytes, by the server, and what a worker claims ahead, by the worker.
+// The server bounds the bytes that a claim returns; the worker bounds the bytes that it prefetches.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'

@@ -29,7 +29,7 @@ test('a job that is not kept leaves nothing, unless its key must be remembered',
   )
 })
 
-test('kept and not kept, stale and locked, in one batch: each is answered as if it were alone', async () => {
+test('kept and not kept, stale and locked, in one batch: each has the outcome it would have alone', async () => {
   const [kept, gone, busy, busyAndGone] = await Promise.all(
     ['kept', 'gone', 'busy', 'busy and gone'].map((name) => claimed(`mixed ${name}`)),
   )
@@ -58,7 +58,7 @@ test('kept and not kept, stale and locked, in one batch: each is answered as if 
   ])
 })
 
-/** Two claims that make a batch for which each job is not looked at by itself. */
+/** Two claims that make a batch large enough to be completed as a whole. */
 async function manyClaimed(queue: string) {
   await enqueueMany(lane, MANY + 20, { queue })
   const claims = [MANY, 20].map((limit) => claimNext(lane, { queues: [queue], kinds: ['mail'], worker, limit }))
@@ -74,7 +74,7 @@ test('a large batch is completed at once, each claim by its own fence', async ()
   assert.deepEqual(await left('many'), [])
 })
 
-test('a large batch with a stale lease, a locked row and keys is answered as if each were alone', async () => {
+test('a large batch with a stale lease, a locked row and keys has the outcomes that each would have alone', async () => {
   const keyed = { ...(await claimed('many mixed', { idempotencyKey: 'k' })), keepMs: false as const }
   const [locked, taken, ...others] = await manyClaimed('many mixed')
   const stale = { ...taken!, claimId: newClaimId() }
@@ -97,7 +97,7 @@ test('a large batch with a stale lease, a locked row and keys is answered as if 
   )
 })
 
-test('what completes many jobs at once completes all or none', async () => {
+test('completing many jobs at once completes all or none', async () => {
   const jobs = await manyClaimed('many or none')
   const send = (claimIds: string[]) =>
     lane.run<'done'>(COMPLETE_AND_FORGET_MANY, [jobs.map(({ jobId }) => jobId), claimIds, worker.id])

@@ -8,7 +8,7 @@ import type { ClaimId, JobId } from '../../src/jobs/job.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/jobs/operator.ts'
 import { complete, settle } from '../../src/jobs/outcome.ts'
 import { countGenerations, suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
+import { claimNext, enqueueMany, enqueueOne, jobRow, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 await countGenerations(db)
@@ -32,8 +32,8 @@ test('a pending job is cancelled at once, a running one is asked, an ended or un
     { jobId: running, outcome: 'cancelled' },
     { jobId: '999999999', outcome: 'not_found' },
   ])
-  assert.equal((await show(db, running!)).status, 'cancelled')
-  assert.ok((await show(db, pending!)).cancel_requested_at instanceof Date)
+  assert.equal((await jobRow(db, running!)).status, 'cancelled')
+  assert.ok((await jobRow(db, pending!)).cancel_requested_at instanceof Date)
   assert.deepEqual(await cancel(lane, [running!]), [{ jobId: running, outcome: 'not_found' }])
   assert.deepEqual(await claimNext(lane, { queues: ['cancel'], kinds: ['mail'] }), [])
 })
@@ -41,7 +41,7 @@ test('a pending job is cancelled at once, a running one is asked, an ended or un
 test('a redriven dead letter keeps id, generation, history and key, and starts with fresh attempts', async () => {
   const id = await buried('redrive', { idempotencyKey: 'k', maxAttempts: 3, partitionKey: 'p' })
   assert.deepEqual(await redrive(lane, [id, id, '999999999' as JobId]), [id])
-  const row = await show(db, id)
+  const row = await jobRow(db, id)
   assert.deepEqual(
     [row.status, row.attempts, row.lease_generation, row.max_attempts, row.partition_key],
     ['pending', 0, '1', 3, 'p'],
@@ -73,7 +73,7 @@ test('an id that is not a number is refused before it is sent', async () => {
       id,
     )
   }
-  assert.equal((await show(db, first!)).status, 'pending')
+  assert.equal((await jobRow(db, first!)).status, 'pending')
 })
 
 test('empty lists are answered with empty lists', async () => {

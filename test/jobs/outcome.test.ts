@@ -6,7 +6,7 @@ import { leaseOf } from '../../src/jobs/job.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import { complete, completeWithin, progress, settle } from '../../src/jobs/outcome.ts'
 import { countGenerations, suiteDatabase } from '../support/database.ts'
-import { claimedBy, claimNext, enqueueMany, enqueueOne, newWorker, show } from '../support/queue.ts'
+import { claimedBy, claimNext, enqueueMany, enqueueOne, jobRow, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 await countGenerations(db)
@@ -26,7 +26,7 @@ async function attemptsOf(jobId: string) {
 test('a completed job leaves the hot table and is the record of its attempt', async () => {
   const job = await claimed('complete', { partitionKey: 'k', metadata: { m: 1 } })
   assert.deepEqual(await complete(lane, worker, [{ ...job, result: { sent: true } }]), { refused: [], busy: [] })
-  const row = await show(db, job.jobId)
+  const row = await jobRow(db, job.jobId)
   assert.deepEqual(
     [row.status, row.result, row.attempts, row.claimed_by, row.partition_key, row.metadata, row.payload],
     ['completed', { sent: true }, 1, worker.id, 'k', { m: 1 }, { to: 'ada' }],
@@ -50,9 +50,9 @@ test('a completion in the caller’s transaction is done exactly when that trans
     }),
     /roll back/,
   )
-  assert.equal((await show(db, job.jobId)).status, 'processing')
+  assert.equal((await jobRow(db, job.jobId)).status, 'processing')
   await withTransaction(db.pool, (tx) => completeWithin(lane.within(tx), worker, { ...job, result: 1 }))
-  assert.equal((await show(db, job.jobId)).status, 'completed')
+  assert.equal((await jobRow(db, job.jobId)).status, 'completed')
 })
 
 test('a failed job is pending again after its delay, with the error on record', async (t) => {
@@ -61,7 +61,7 @@ test('a failed job is pending again after its delay, with the error on record', 
   const error = Object.assign(new TypeError('no route'), { code: 'EHOST' })
   const [answer] = await settle(lane, worker, [{ ...job, verb: 'fail', error, delayMs: 60_000 }])
   assert.equal(answer?.outcome, 'pending')
-  const row = await show(db, job.jobId)
+  const row = await jobRow(db, job.jobId)
   assert.deepEqual([row.status, row.label, row.attempts, row.claimed_by], ['pending', 'retrying', 1, null])
   const attempts = await attemptsOf(job.jobId)
   assert.equal(attempts.length, 1)
@@ -85,7 +85,7 @@ test('a job out of attempts is a dead letter with its last error', async () => {
   assert.equal((await settle(lane, worker, [{ ...first, ...fail, error: 'one' }]))[0]?.outcome, 'pending')
   const [second] = await claimNext(lane, { queues: ['exhausted'], kinds: ['mail'], worker })
   assert.equal((await settle(lane, worker, [{ ...second!, ...fail, error: 'two' }]))[0]?.outcome, 'dead_letter')
-  const row = await show(db, first.jobId)
+  const row = await jobRow(db, first.jobId)
   assert.deepEqual(
     [row.status, row.reason, row.attempts, row.lease_generation, (row.last_error as { message: string }).message],
     ['dead_letter', 'attempts_exhausted', 2, '2', 'two'],
@@ -100,7 +100,7 @@ test('a fatal error is a dead letter at once, for the reason given', async () =>
   for (const reason of ['fatal', 'invalid_input'] as const) {
     const job = await claimed('bury')
     await settle(lane, worker, [{ ...job, verb: 'bury', error: new Error('never'), reason }])
-    const row = await show(db, job.jobId)
+    const row = await jobRow(db, job.jobId)
     assert.deepEqual([row.status, row.reason, row.attempts], ['dead_letter', reason, 1])
   }
 })
@@ -108,7 +108,7 @@ test('a fatal error is a dead letter at once, for the reason given', async () =>
 test('a snooze returns the attempt, keeps the generation and is on record', async () => {
   const job = await claimed('snooze')
   assert.equal((await settle(lane, worker, [{ ...job, verb: 'snooze', delayMs: 60_000 }]))[0]?.outcome, 'pending')
-  const row = await show(db, job.jobId)
+  const row = await jobRow(db, job.jobId)
   assert.deepEqual([row.attempts, row.lease_generation, row.label], [0, '1', 'scheduled'])
   const [attempt] = await attemptsOf(job.jobId)
   assert.deepEqual([attempt.outcome, attempt.claim_id, attempt.error], ['snoozed', job.claimId, null])
@@ -119,7 +119,7 @@ test('a snooze or a release does not hide the last error', async () => {
   await settle(lane, worker, [{ ...job, verb: 'fail', error: new Error('no route'), delayMs: 0 }])
   const [again] = await claimNext(lane, { queues: ['last-error'], kinds: ['mail'], worker })
   await settle(lane, worker, [{ ...again!, verb: 'snooze', delayMs: 0 }])
-  assert.equal(((await show(db, job.jobId)).last_error as { message: string }).message, 'no route')
+  assert.equal(((await jobRow(db, job.jobId)).last_error as { message: string }).message, 'no route')
 })
 
 test('a release returns the attempt and keeps the place in the line', async () => {
@@ -147,18 +147,18 @@ test('a job with one attempt can be snoozed and released for ever', async () => 
   assert.equal(job.generation, 4)
 })
 
-test('a cancel that was asked for turns any return into an end', async () => {
+test('a requested cancel turns every requeue into an end', async () => {
   for (const verb of ['fail', 'snooze', 'release'] as const) {
     const job = await claimed('cancel-wins')
     await cancel(lane, [job.jobId])
     const [answer] = await settle(lane, worker, [{ ...job, verb, error: 'x', delayMs: 0 }])
     assert.equal(answer?.outcome, 'cancelled')
-    assert.equal((await show(db, job.jobId)).status, 'cancelled')
+    assert.equal((await jobRow(db, job.jobId)).status, 'cancelled')
   }
   const finished = await claimed('cancel-wins')
   await cancel(lane, [finished.jobId])
   await complete(lane, worker, [finished])
-  assert.equal((await show(db, finished.jobId)).status, 'completed', 'what was done is done')
+  assert.equal((await jobRow(db, finished.jobId)).status, 'completed', 'what was done is done')
 })
 
 test('one batch may hold every verb', async () => {
@@ -184,7 +184,7 @@ test('one batch may hold every verb', async () => {
   )
 })
 
-test('a delay or a reason that makes no sense does not lose the failure, nor the others of its batch', async () => {
+test('an invalid delay or reason does not lose the failure, nor the others of its batch', async () => {
   await enqueueMany(lane, 4, { queue: 'nonsense' })
   const jobs = await claimNext(lane, { queues: ['nonsense'], kinds: ['mail'], worker, limit: 4 })
   const delays = [Number.NaN, -5, Number.POSITIVE_INFINITY]
@@ -198,7 +198,7 @@ test('a delay or a reason that makes no sense does not lose the failure, nor the
   )
 })
 
-test('a job that returns keeps what newer code has stored with it', async () => {
+test('a requeued job keeps columns that newer code has stored', async () => {
   await db.pool.query('alter table leasehold.job add column from_the_future int')
   const job = await claimed('future')
   await db.pool.query('update leasehold.job set from_the_future = 42 where id = $1', [job.jobId])
@@ -215,7 +215,7 @@ test('of two outcomes of one claim in a batch the first counts and the second is
     { ...done, result: 2 },
   ])
   assert.deepEqual(answer, { refused: [leaseOf(done)], busy: [] })
-  assert.equal((await show(db, done.jobId)).result, 1)
+  assert.equal((await jobRow(db, done.jobId)).result, 1)
   const failed = await claimed('twice')
   const settled = await settle(lane, worker, [
     { ...failed, verb: 'snooze', delayMs: 0 },
@@ -227,7 +227,7 @@ test('of two outcomes of one claim in a batch the first counts and the second is
   )
 })
 
-test('recording a failure never fails, whatever was thrown', async () => {
+test('recording a failure never fails, for any thrown value', async () => {
   const cyclic: { self?: unknown } = {}
   cyclic.self = cyclic
   const hostile = new Proxy(
@@ -258,7 +258,7 @@ test('recording a failure never fails, whatever was thrown', async () => {
     const job = await claimed('thrown')
     const [answer] = await settle(lane, worker, [{ ...job, verb: 'bury', error, reason: 'fatal' }])
     assert.equal(answer?.outcome, 'dead_letter')
-    const { last_error: stored } = await show(db, job.jobId)
+    const { last_error: stored } = await jobRow(db, job.jobId)
     assert.equal(typeof (stored as { message: string }).message, 'string')
   }
 })
@@ -276,8 +276,8 @@ test('a result or a note that JSON cannot hold is made safe and stored', async (
   for (const value of values) {
     const job = await claimed('results')
     assert.equal(await progress(lane, job, value), 'noted')
-    assert.notEqual((await show(db, job.jobId)).progress, undefined)
+    assert.notEqual((await jobRow(db, job.jobId)).progress, undefined)
     assert.deepEqual(await complete(lane, worker, [{ ...job, result: value }]), { refused: [], busy: [] })
-    assert.equal((await show(db, job.jobId)).status, 'completed')
+    assert.equal((await jobRow(db, job.jobId)).status, 'completed')
   }
 })

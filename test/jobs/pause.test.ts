@@ -1,4 +1,4 @@
-// What pause and resume store, answer and leave in the record of operator actions.
+// What pause and resume store, return and leave in the record of operator actions.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -52,7 +52,7 @@ for (const [what, target] of [
   })
 }
 
-test('the label of a job that could run is paused; that of others is what keeps them as well', async (t) => {
+test('the label of a ready job is paused; other jobs keep their own label', async (t) => {
   const { lh } = await scene(t)
   const other = kind<number>('other')
   const ready = await lh.enqueue(mail, 1)
@@ -67,7 +67,7 @@ test('the label of a job that could run is paused; that of others is what keeps 
   assert.equal((await lh.get(ready.jobId))?.label, 'retrying')
 })
 
-test('of two operators that pause at once, one has paused', async (t) => {
+test('of two operators that pause at once, one gets paused', async (t) => {
   const { db } = await scene(t)
   const [first, second] = [await session(db), await session(db)]
   await first.client.query('begin')
@@ -90,7 +90,7 @@ test('a pause that has not committed holds up no claim', async (t) => {
   await operator.client.query('commit')
 })
 
-test('a target that names nothing, or two things, is refused', async (t) => {
+test('a pause target with no name, or two, is refused', async (t) => {
   const { lh } = await scene(t)
   const targets: unknown[] = [undefined, null, {}, 'mail', { queue: 'a', kind: 'b' }, { queue: '' }, { kind: 7 }]
   for (const target of [...targets, { kind: { queue: 'a' } }, { queue: null }, { queues: 'mail' }]) {

@@ -20,10 +20,10 @@ import {
   countByStatus,
   enqueueMany,
   enqueueOne,
+  jobRow,
   LEASE_MS,
   newWorker,
   session,
-  show,
 } from '../support/queue.ts'
 
 const worker = newWorker()
@@ -45,7 +45,7 @@ async function setUp(t: Parameters<typeof freshDatabase>[0]): Promise<{ db: Test
   return { db, lane: new Lane(db.pool) }
 }
 
-test('claim against claim: what was claimed since the snapshot is not claimed again', async (t) => {
+test('claim against claim: a row claimed since the snapshot is not claimed again', async (t) => {
   const { db, lane } = await setUp(t)
   await enqueueMany(lane, 3)
   const late = await pause(db, CLAIM, claimValues())
@@ -67,14 +67,14 @@ test('claim against claim and complete: a finished row does not come back', asyn
   assert.deepEqual(await countByStatus(db), { completed: 1 })
 })
 
-test('claim against claim and fail: a row put off since the snapshot is left alone', async (t) => {
+test('claim against claim and fail: a row postponed since the snapshot is not claimed', async (t) => {
   const { db, lane } = await setUp(t)
   const id = await enqueueOne(lane)
   const late = await pause(db, CLAIM, claimValues())
   const [job] = await claimNext(lane, { worker })
   await settle(lane, worker, [{ ...job!, verb: 'fail', error: 'x', delayMs: 60_000 }])
   assert.deepEqual(jobsOf(await late.resume()), [], 'its new time has not come')
-  assert.equal((await show(db, id)).lease_generation, String(job!.generation))
+  assert.equal((await jobRow(db, id)).lease_generation, String(job!.generation))
 })
 
 test('claim against claim and release: the generation is higher than that of the latest version', async (t) => {
@@ -122,7 +122,7 @@ test('complete against sweep and claim: the stale completion is refused although
   // The row is in the statement's snapshot with our claim; the latest version, which it locks, has another.
   const [row] = await late.resume()
   assert.deepEqual([row?.refused, row?.busy], [null, '{1}'], 'not written, and sent again it is refused')
-  assert.equal((await show(db, id)).status, 'processing')
+  assert.equal((await jobRow(db, id)).status, 'processing')
   const again = await complete(lane, worker, [job!])
   assert.equal(again.refused.length, 1)
 })
@@ -136,7 +136,7 @@ test('sweep before complete: the job is returned and the completion refused', as
   assert.equal((await sweep(lane)).jobs.length, 1)
   const [row] = await late.resume()
   assert.deepEqual([row?.busy, (await complete(lane, worker, [job!])).refused.length], ['{1}', 1])
-  assert.deepEqual([(await show(db, id)).status, (await show(db, id)).crashes], ['pending', 1])
+  assert.deepEqual([(await jobRow(db, id)).status, (await jobRow(db, id)).crashes], ['pending', 1])
 })
 
 test('complete before sweep: the job is done and the sweep finds nothing to return', async (t) => {
@@ -179,7 +179,7 @@ test('fail against cancel: the one that comes second sees the first', async (t) 
   const late = await pause(db, SETTLE, [[id], [job!.claimId], ['fail'], [0], ['"x"'], [null], worker.id])
   assert.equal((await cancel(lane, [id]))[0]?.outcome, 'requested')
   assert.equal((await late.resume())[0]?.outcome, 'cancelled', 'the request is on the latest version of the row')
-  assert.equal((await show(db, id)).status, 'cancelled')
+  assert.equal((await jobRow(db, id)).status, 'cancelled')
 
   const other = await enqueueOne(lane)
   const [second] = await claimNext(lane, { worker })
@@ -196,10 +196,10 @@ test('redrive against an old worker: the old claim stays refused', async (t) => 
   const [old] = await claimNext(lane, { worker })
   const late = await pause(db, COMPLETE, completeValues(old!))
   await settle(lane, worker, [{ ...old!, verb: 'fail', error: 'x', delayMs: 0 }])
-  assert.equal((await show(db, id)).status, 'dead_letter')
+  assert.equal((await jobRow(db, id)).status, 'dead_letter')
   assert.deepEqual(await redrive(lane, [id]), [id])
   assert.equal((await late.resume())[0]?.busy, '{1}', 'not written')
-  const row = await show(db, id)
+  const row = await jobRow(db, id)
   assert.deepEqual([row.status, row.lease_generation, row.attempts], ['pending', String(old!.generation), 0])
   assert.equal((await complete(lane, worker, [old!])).refused.length, 1, 'same generation, but no claim')
   const [next] = await claimNext(lane)
@@ -218,7 +218,7 @@ test('redrive against redrive: one dead letter becomes one job', async (t) => {
   assert.deepEqual(await countByStatus(db), { pending: 1 })
 })
 
-test('a completion held open in a transaction delays nobody else', async (t) => {
+test('a completion held open in a transaction delays no other statement', async (t) => {
   const { db, lane } = await setUp(t)
   await enqueueMany(lane, 4)
   const jobs = await claimNext(lane, { worker, limit: 3 })
@@ -226,7 +226,7 @@ test('a completion held open in a transaction delays nobody else', async (t) => 
   await holder.client.query('begin')
   await completeWithin(holder.lane, worker, jobs[0]!)
 
-  // None of these waits; the held row answers busy, every other row is served.
+  // None of these waits; the held row returns busy, every other row is served.
   assert.deepEqual(await complete(lane, worker, jobs), {
     refused: [],
     busy: [leaseOf(jobs[0]!)],
@@ -242,7 +242,7 @@ test('a completion held open in a transaction delays nobody else', async (t) => 
   )
 
   await holder.client.query('commit')
-  assert.equal((await show(db, jobs[0]!.jobId)).status, 'completed', 'the sweep could not take it away')
+  assert.equal((await jobRow(db, jobs[0]!.jobId)).status, 'completed', 'the sweep could not take it away')
   assert.deepEqual((await complete(lane, worker, [jobs[0]!])).refused.length, 1)
   await db.clock.advance('2 s')
   await sweep(lane)
@@ -265,10 +265,10 @@ test('a completion in a transaction that rolls back leaves the job to its claim,
   await holder.client.query('rollback')
   await db.clock.advance('2 s')
   assert.equal((await sweep(lane)).jobs.length, 1)
-  assert.equal((await show(db, job!.jobId)).status, 'pending')
+  assert.equal((await jobRow(db, job!.jobId)).status, 'pending')
 })
 
-test('claims that wait for somebody’s transaction do not keep the sweep from the others', async (t) => {
+test('claims that wait for a transaction do not keep the sweep from the others', async (t) => {
   const { db, lane } = await setUp(t)
   await enqueueMany(lane, 3)
   for (let held = 0; held < 2; held++) {
@@ -290,7 +290,7 @@ test('a completion outside a transaction is refused: its lock would protect noth
   await assert.rejects(completeWithin(lane, worker, job!), { code: 'INVALID_OPTION', option: 'tx' })
 })
 
-test('a completion in a transaction waits for a sweep that is under way, and then knows', async (t) => {
+test('a completion in a transaction waits for a sweep in flight, and then sees its result', async (t) => {
   const { db, lane } = await setUp(t)
   await enqueueOne(lane)
   const [job] = await claimNext(lane, { worker })

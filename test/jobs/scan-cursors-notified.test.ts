@@ -1,4 +1,4 @@
-// Where a claim starts on a worker that is told of new work, by a clock that the test moves.
+// Where a claim starts on a worker that is notified of new work, by a clock that the test moves.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ClaimedJob } from '../../src/jobs/job.ts'
@@ -10,7 +10,7 @@ const NEW_YEAR = '00035d15590f4000' as StoredTime
 
 const aJob = (queue: string, priority = 5) => ({ queue, priority, availableAt: NEW_YEAR, jobId: '7' }) as ClaimedJob
 
-test('a worker that is told of new work answers with one claim, and looks again 250 ms after the last look', () => {
+test('a notified worker claims once, and looks again 250 ms after the last look', () => {
   let now = 0
   const cursors = new ScanCursors(['a'], () => now)
   const claim = (jobs: ClaimedJob[], limit = 10, walkMs = 0.1) => {
@@ -45,7 +45,7 @@ test('a worker that is told of new work answers with one claim, and looks again 
   assert.ok(cursors.lookDueInMs() <= 0, 'and a wake-up may be about what lies behind it')
 })
 
-test('a start that makes walks dear comes nearer, until they are cheap', () => {
+test('a start that makes walks expensive moves closer, until they are cheap', () => {
   let now = 0
   const cursors = new ScanCursors(['a'], () => now)
   cursors.isNotified = true

@@ -1,4 +1,4 @@
-// Where a worker's next claim starts, by a clock that the test moves. Claims are answered from tables in memory.
+// Where a worker's next claim starts, by a clock that the test moves. Tables in memory stand in for the server.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ClaimedJob } from '../../src/jobs/job.ts'
@@ -10,7 +10,7 @@ const NEW_YEAR = '00035d15590f4000' as StoredTime
 
 const aJob = (queue: string, priority = 5) => ({ queue, priority, availableAt: NEW_YEAR, jobId: '7' }) as ClaimedJob
 
-/** Answers a claim as the server would, from queues that hold so many jobs of priority 5, and takes them out. */
+/** Returns what the server would, from queues that hold so many jobs of priority 5, and takes them out. */
 function answer(asked: Asked, limit: number, holds: Map<string, number>): ClaimedJob[] {
   const jobs: ClaimedJob[] = []
   for (const { queue } of asked.places) {
@@ -61,7 +61,7 @@ test('a short batch or a wake-up brings the next look forward, but not more ofte
   assert.equal(cursors.next(2).fromStart, true)
 })
 
-test('queues take turns at being first, whatever the rhythm of claims and looks', () => {
+test('queues take turns at being first, in any rhythm of claims and looks', () => {
   for (const cadence of [20, 70, 130, 200, 240, 260, 1_000]) {
     let now = 0
     const cursors = new ScanCursors(['a', 'b', 'c', 'a'], () => now)
@@ -113,7 +113,7 @@ test('one deep queue among a hundred gets whole claims, and a lone job of anothe
   claim()
   for (let n = 0; n < 10; n++) assert.equal(claim().length, 500, `claim ${n}`)
   now += 250
-  // Somebody holds a snapshot. From here on there are no looks.
+  // Another session holds a snapshot. From here on there are no looks.
   claim(10_000)
   now += 250
   claim(10_000)
@@ -150,7 +150,7 @@ test('a look that was full before the last queue goes on behind it at once', () 
   assert.deepEqual(queuesOf(next), ['b', 'c', 'a'])
 })
 
-test('a queue that the worker was told of is asked first once, and then takes its turn again', () => {
+test('a notified queue is claimed first once, and then takes its turn again', () => {
   let now = 0
   const cursors = new ScanCursors(
     Array.from({ length: 20 }, (_, n) => `q${n}`),
@@ -158,7 +158,7 @@ test('a queue that the worker was told of is asked first once, and then takes it
     () => 0,
   )
   const look = cursors.next(10)
-  // Twice, so that looks are dear and the next claims are none.
+  // Twice, so that looks are expensive and the next claims are not looks.
   for (let time = 0; time < 2; time++) cursors.learn(look, { jobs: [], limit: 10, walkMs: 1_000, at: NEW_YEAR })
   cursors.notified('q19')
   now += 10

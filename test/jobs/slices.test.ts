@@ -5,7 +5,7 @@ import { Slices } from '../../src/jobs/scan-slices.ts'
 
 const widthOf = (slice: { readonly from: number; readonly to: number } | undefined) => slice!.to - slice!.from
 
-test('a look that took seconds is cut, whether it was answered or not, and a quick one is not', () => {
+test('a look that took seconds is cut into slices, with or without a reply, and a quick one is not', () => {
   const [quick, slow, unanswered, failedAtOnce] = [new Slices(), new Slices(), new Slices(), new Slices()]
   quick.took(3_000)
   slow.took(3_001)
@@ -30,7 +30,7 @@ test('after a slow slice the next are narrower, after a cheap one wider, and eac
   assert.deepEqual([fourth?.from, widthOf(fourth)], [third?.to, 2 * widthOf(third)])
 })
 
-test('a slice with more in it than was taken is asked for again', () => {
+test('a slice with more jobs than were claimed is repeated', () => {
   const slices = new Slices()
   slices.took(10_000)
   const first = slices.next

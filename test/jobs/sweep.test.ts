@@ -8,7 +8,7 @@ import { cancel, redrive } from '../../src/jobs/operator.ts'
 import { complete, settle } from '../../src/jobs/outcome.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { countingDatabase } from '../support/database.ts'
-import { claimNext, countByStatus, enqueueMany, enqueueOne, LEASE_MS, newWorker, show } from '../support/queue.ts'
+import { claimNext, countByStatus, enqueueMany, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 async function setUp(t: Parameters<typeof countingDatabase>[0]) {
   const db = await countingDatabase(t)
@@ -28,7 +28,7 @@ test('a dead worker’s jobs are claimable again after one sweep past their leas
   assert.deepEqual(await sweep(lane), { claims: 0, jobs: [] })
   await db.clock.advance('2 s')
   assert.deepEqual(await sweep(lane), { claims: 1, jobs: [{ ...leaseOf(job!), outcome: 'pending' }] })
-  const row = await show(db, id)
+  const row = await jobRow(db, id)
   assert.deepEqual(
     [row.status, row.attempts, row.crashes, row.lease_generation],
     ['pending', 1, 1, '1'],
@@ -79,7 +79,7 @@ test('a crash loop ends as a dead letter', async (t) => {
     )
     await claimSuspects(lane, request(), ['mail'])
   }
-  const row = await show(db, id)
+  const row = await jobRow(db, id)
   assert.deepEqual([row.status, row.reason, row.attempts, row.crashes], ['dead_letter', 'lease_expired', 3, 3])
 })
 
@@ -93,7 +93,7 @@ test('a job that was to be cancelled when its worker died ends cancelled', async
     (await sweep(lane)).jobs.map((job) => job.outcome),
     ['cancelled'],
   )
-  assert.equal((await show(db, id)).status, 'cancelled')
+  assert.equal((await jobRow(db, id)).status, 'cancelled')
 })
 
 for (const maxAttempts of [5, 1]) {
@@ -119,7 +119,7 @@ for (const maxAttempts of [5, 1]) {
       }
     }
     assert.deepEqual(await countByStatus(db), { completed: 499, dead_letter: 1 })
-    assert.equal((await show(db, poison!)).status, 'dead_letter')
+    assert.equal((await jobRow(db, poison!)).status, 'dead_letter')
     assert.equal(crashes, 2 + maxAttempts, 'two in company, then every attempt alone')
   })
 }
@@ -134,7 +134,7 @@ test('a job that died with its worker’s other jobs keeps its attempts, also wh
   await claim(lane, request(10, worker), everyStart(['mail']))
   await db.clock.advance('26 s')
   assert.deepEqual((await sweep(lane)).jobs, [{ ...leaseOf(job!), outcome: 'pending' }])
-  assert.equal((await show(db, early)).attempts, 0, 'nobody is to blame')
+  assert.equal((await jobRow(db, early)).attempts, 0, 'nobody is to blame')
   await db.clock.advance('5 s')
   assert.equal((await sweep(lane)).jobs.length, 10)
   const { rows } = await db.pool.query('select distinct attempts, crashes from leasehold.job')
@@ -198,7 +198,7 @@ test('a snooze does not clear the suspicion: a job that snoozes and crashes by t
     await settle(lane, own.worker, [{ ...job, verb: 'snooze', delayMs: 0 }])
     await claimSuspects(lane, request(), ['mail'])
   }
-  assert.equal((await show(db, id)).status, 'dead_letter')
+  assert.equal((await jobRow(db, id)).status, 'dead_letter')
 })
 
 test('a clock that steps back fails no renewal', async (t) => {
@@ -232,7 +232,7 @@ test('a failure shows that a job does not kill its worker: it is ordinary again'
   assert.equal((await claimNext(lane))[0]?.jobId, id)
 })
 
-test('a claim whose reply was lost can be handed back whole, without spending an attempt', async (t) => {
+test('a claim whose reply was lost can be released whole, without spending an attempt', async (t) => {
   const { db, lane } = await setUp(t)
   const ids = await enqueueMany(lane, 3)
   const own = request()
@@ -250,8 +250,8 @@ test('a claim whose reply was lost can be handed back whole, without spending an
   await claim(lane, second, everyStart(['mail']))
   await cancel(lane, [ids[0]!])
   await releaseClaim(lane, second.worker, second.claimId)
-  assert.equal((await show(db, ids[0]!)).status, 'cancelled', 'what was to be cancelled is')
-  assert.equal((await show(db, ids[1]!)).status, 'pending')
+  assert.equal((await jobRow(db, ids[0]!)).status, 'cancelled', 'what was to be cancelled is')
+  assert.equal((await jobRow(db, ids[1]!)).status, 'pending')
 })
 
 test('a claim that cannot be swept is reported, and does not keep the sweep from the others', async (t) => {
@@ -284,7 +284,7 @@ test('a claim that is closed although the outcome of a job was lost is left to t
   const own = request()
   const [done, lost] = await claim(lane, own, everyStart(['mail']))
   await complete(lane, own.worker, [done!])
-  // The worker was told that this one is completed, too, and a failover has undone it.
+  // The worker received the outcome completed for this one, too, and a failover has undone it.
   await closeClaims(lane, own.worker, [own.claimId])
   await db.clock.advance('31 s')
   assert.deepEqual(

@@ -24,7 +24,7 @@ const statusOf = async (ids: readonly string[]) => {
   return ids.map((id) => byId.get(id))
 }
 
-test('kept, not kept, keyed, stale and locked: each is answered as if it were alone, and jobs are claimed', async () => {
+test('kept, not kept, keyed, stale and locked: each has the outcome it would have alone, and jobs are claimed', async () => {
   const names = ['kept', 'gone', 'keyed', 'stale', 'locked'] as const
   const options = (name: string) => (name === 'keyed' ? { idempotencyKey: 'k' } : {})
   const jobs = await Promise.all(names.map((name) => claimedBy(lane, worker, `turn ${name}`, options(name))))
@@ -61,7 +61,7 @@ test('kept, not kept, keyed, stale and locked: each is answered as if it were al
   assert.deepEqual(await statusOf(waiting), ['processing', 'processing', 'processing'])
 })
 
-test('what it completes it does not claim, also if it is the next in the queue', async () => {
+test('a turn does not claim the job it completes, even if it is next in the queue', async () => {
   await enqueueMany(lane, 2, { queue: 'turn next' })
   const [first] = await claimNext(lane, { queues: ['turn next'], kinds: ['mail'], worker })
   const { claimed } = await take([{ ...first!, keepMs: false }], 'turn next')

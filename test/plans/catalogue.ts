@@ -169,7 +169,7 @@ export const NOW_AND_THEN: Record<string, Hot> = {
   PRUNE_EFFECTS: { sql: effectSql.PRUNE_EFFECTS, args: ['0', String(BATCH), '0'] },
 }
 
-/** Statements over tables that are meant to be empty, that only call a function, or that only a person sends. */
+/** Statements over tables that are usually empty, that only call a function, or that only a person sends. */
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
   housekeepingSql.LOOK_BEFORE_SWEEP, // one row
@@ -177,8 +177,8 @@ export const COLD = [
   outcomeSql.FORGIVE,
   outcomeSql.BE_IN_A_TRANSACTION,
   ...Object.values(savepointSql), // no plan
-  operatorSql.FIND_DEAD_LETTERS, // a person asks, and may wait for a walk by age
-  effectSql.LIST_EFFECTS, // the same, and sorts the effects of one job
+  operatorSql.FIND_DEAD_LETTERS, // sent by a person, who may wait for a walk by age
+  effectSql.LIST_EFFECTS, // sent by a person, sorts the effects of one job
   ...Object.values(fencedSql), // the caller's own table
   housekeepingSql.POSTPONE_CLAIM, // when a claim cannot be swept
   housekeepingSql.BURIED_LATELY, // after a lost reply: the dead letters of some seconds, by their age

@@ -76,7 +76,7 @@ const LEFT_OUT_OF_ENQUEUE = {
   progress: 'a running handler sets it',
 }
 
-test('a finished job takes every column along, to the archive and to the dead letters', async () => {
+test('a finished job keeps every column, in the archive and in the dead letters', async () => {
   const job = await columnsOf('job')
   const source = await sourceOf('finish')
   for (const [table, leftOut] of [
@@ -88,7 +88,7 @@ test('a finished job takes every column along, to the archive and to the dead le
     assert.deepEqual([...lists[0]!].sort(), (await columnsOf(table)).sort(), `${table}: the list is the table`)
     const missing = without(job, leftOut).filter((column) => !lists[0]!.includes(column))
     assert.deepEqual(missing, [], `${table}: columns of job that are lost`)
-    // What is inserted under a name of the job is that column.
+    // A column inserted under the name of a job's column has its value.
     for (const column of without(job, leftOut)) {
       if (['claimed_by', 'crashes', 'cancel_reason'].includes(column)) continue
       assert.match(source, new RegExp(`\\be\\.${column}\\b`), `${table}: ${column}`)
@@ -96,7 +96,7 @@ test('a finished job takes every column along, to the archive and to the dead le
   }
 })
 
-test('a redriven job takes every column of its dead letter along', async () => {
+test('a redriven job keeps every column of its dead letter', async () => {
   const [list] = insertsInto('job', operatorSql.REDRIVE)
   const leftOut = {
     claim_id: '',
@@ -110,7 +110,7 @@ test('a redriven job takes every column of its dead letter along', async () => {
   assert.deepEqual([...list!].sort(), without(await columnsOf('job'), leftOut))
 })
 
-test('each enqueue stores every column that a producer can give', async () => {
+test('each enqueue stores every column that a producer can set', async () => {
   const all = without(await columnsOf('job'), LEFT_OUT_OF_ENQUEUE)
   const plain = all.filter((column) => column !== 'id' && column !== 'idempotency_key')
   const rare = ['expires_at', 'partition_key', 'metadata']
@@ -130,7 +130,7 @@ test('each enqueue stores every column that a producer can give', async () => {
   )
 })
 
-test('the view shows every column of a job, or a better one', async () => {
+test('the view shows every column of a job, or one derived from it', async () => {
   const view = await columnsOf('jobs')
   const shownAs = {
     claim_id: 'claimed_by and lease_expires_at',
@@ -144,7 +144,7 @@ test('the view shows every column of a job, or a better one', async () => {
   )
 })
 
-/** Measured to be worth it, and compared with finish() below. */
+/** Kept separate for speed (measured), and compared with finish() below. */
 const MOVES_ITSELF: readonly string[] = [outcomeSql.COMPLETE, outcomeSql.TURN, outcomeSql.COMPLETE_AND_FORGET]
 
 test('a job leaves leasehold.job through finish(), or by a completion that does the same', async () => {
@@ -166,7 +166,7 @@ test('a job leaves leasehold.job through finish(), or by a completion that does 
   )
 })
 
-test('a completion leaves what finish() would leave: kept, not kept, with a key and without', async () => {
+test('a completion leaves the same rows as finish(): kept or not, with a key or without', async () => {
   const lane = new Lane(db.pool)
   const worker = newWorker()
   assert.deepEqual(
@@ -202,14 +202,14 @@ test('a completion leaves what finish() would leave: kept, not kept, with a key 
   }
 })
 
-/** Without what differs between any two jobs; how long it is kept instead of until when. */
+/** Without the columns that differ between any two jobs; retention as a duration instead of a date. */
 function comparable(row: Record<string, string>): Record<string, unknown> {
   const { id, claim_id, claimed_at, created_at, available_at, lease_generation, queue, ...same } = row
   const keptMs = Date.parse(same.forget_at!) - Date.parse(same.finished_at!)
   return { ...same, forget_at: keptMs, finished_at: 'set' }
 }
 
-test('every value arrives in its own column, through every end and back', async () => {
+test('every value stays in its own column through every outcome and redrive', async () => {
   const lane = new Lane(db.pool)
   const worker = newWorker()
   const shared = { priority: 3, maxAttempts: 9, metadata: { m: 1 }, expiresAt: new Date('2031-01-01') }

@@ -1,4 +1,4 @@
-// Reads a plan as EXPLAIN (FORMAT JSON) prints it and names what must not be in it.
+// Reads a plan as EXPLAIN (FORMAT JSON) prints it and names its faults.
 
 export interface PlanNode {
   readonly 'Node Type': string
@@ -57,7 +57,7 @@ export function walk(node: PlanNode, visit: (node: PlanNode) => void): void {
 function tablesBelow(sort: PlanNode): string[] {
   const tables: string[] = []
   const look = (node: PlanNode): void => {
-    // What a CTE or an init plan reads is not what the sort sorts; neither is what a limit has cut.
+    // A sort does not read the rows of a CTE or an init plan below it, nor those that a limit has cut.
     const relationship = node['Parent Relationship']
     if (relationship === 'InitPlan' || relationship === 'SubPlan' || node['Node Type'] === 'Limit') return
     if (node['Relation Name'] !== undefined) tables.push(node['Relation Name'])
@@ -71,6 +71,6 @@ function isList(node: PlanNode): boolean {
   const type = node['Node Type']
   if (type === 'Materialize' || type === 'Memoize') return (node.Plans ?? []).some(isList)
   if (type === 'CTE Scan') return true
-  // A function over a column of the outer row is as long as that row says; the ten priorities are ten.
+  // A function over a column of the outer row returns as many rows as that value states; the ten priorities are ten.
   return type === 'Function Scan' && node.Alias !== 'held' && node.Alias !== 'level'
 }

@@ -67,7 +67,7 @@ function explainAll(state: string, statements: Record<string, Hot>, prepare: () 
     )
     const emptyPartitions = new Set(rows.map((row) => row.name))
     for (const [name, call] of Object.entries(CLAIMS)) {
-      await t.test(`${name}: the index walk and nothing else`, async () => {
+      await t.test(`${name}: only the index walk`, async () => {
         const plans = await explainInside(call)
         assert.ok(
           plans.some((plan) => JSON.stringify(plan).includes('"Alias":"spot"')),
@@ -77,7 +77,7 @@ function explainAll(state: string, statements: Record<string, Hot>, prepare: () 
       })
     }
     for (const [name, call] of Object.entries(FINISHES)) {
-      await t.test(`finish, ${name}: probes by index, and joins lists alone`, async () => {
+      await t.test(`finish, ${name}: probes by index, and joins only lists`, async () => {
         const plans = await explainInside(call)
         assert.ok(plans.length > 0)
         for (const plan of plans) assert.deepEqual(faults(plan, emptyPartitions), [], JSON.stringify(plan, null, 1))

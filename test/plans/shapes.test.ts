@@ -43,7 +43,7 @@ test('SET calls no volatile function, and no stable one on a column', () => {
   }
 })
 
-test('ON CONFLICT DO UPDATE assigns what was excluded, and nothing that is computed', () => {
+test('ON CONFLICT DO UPDATE assigns excluded values, and nothing computed', () => {
   for (const sql of everything) {
     for (const [, clause] of sql.matchAll(/\bdo update set\s([\s\S]*?)(?:\breturning\b|\n\)|\n\w|$)/g)) {
       const [set, where = ''] = clause!.split(/\bwhere\b/)

@@ -5,7 +5,7 @@ import { BatchDelay } from '../../src/runtime/batch-delay.ts'
 import { Batcher } from '../../src/runtime/batcher.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 
-test('what is not worth waiting with starts at the end of the turn, once', async () => {
+test('a batch not worth waiting for starts once, at the end of the turn', async () => {
   let starts = 0
   const gathering = new BatchDelay(
     () => starts++,
@@ -18,11 +18,11 @@ test('what is not worth waiting with starts at the end of the turn, once', async
   assert.equal(starts, 1)
 })
 
-test('what is worth waiting with starts by itself when nothing more comes', async () => {
+test('a batch worth waiting for starts by itself when nothing more arrives', async () => {
   await new Promise<void>((resolve) => new BatchDelay(resolve, () => true).nudge())
 })
 
-test('it starts as soon as waiting is not worth it any more, and not a second time', async (t) => {
+test('a batch starts as soon as waiting is not worth it, and only once', async (t) => {
   const clock = movableTimers(t, { runByThemselves: false })
   let starts = 0
   let isMoreToCome = true

@@ -1,13 +1,13 @@
-// What is sent again, how often, and with whom.
+// Which entries are sent again, how often, and in which batch.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Batcher, type Refusal } from '../../src/runtime/batcher.ts'
 import { maybeAboutOneEntry } from '../../src/sqs/answer.ts'
 import { refusals } from '../../src/sqs/request.ts'
-import { gate } from '../sqs/scene.ts'
 import { refusal } from '../sqs/scripted.ts'
+import { gate } from '../support/gate.ts'
 
-/** Batcher of numbers, how each request is answered, and which requests there were. */
+/** A batcher of numbers, the reply to each request, and the requests sent. */
 function sending(answer: (request: number) => readonly Refusal[] | Error) {
   const sent: number[][] = []
   const failed = gate()
@@ -45,14 +45,14 @@ for (const error of [
 }
 
 for (const name of ['InvalidParameterValue', 'AWS.SimpleQueueService.BatchRequestTooLong']) {
-  test(`${name}: one may have spoilt it for the others, so they are sent one by one`, async () => {
+  test(`${name}: one entry may have caused it, so they are sent one by one`, async () => {
     const { sent, batches } = sending((request) => (request === 1 ? refusal(name) : []))
     assert.deepEqual(await Promise.all(THREE.map((item) => batches.add(item))), [true, true, true])
     assert.deepEqual(sent, [THREE, [1], [2], [3]])
   })
 }
 
-test('of a batch only what may be done later is sent again', async () => {
+test('of a batch only entries refused temporarily are sent again', async () => {
   const { sent, batches } = sending((request) =>
     request > 1
       ? []
@@ -65,7 +65,7 @@ test('of a batch only what may be done later is sent again', async () => {
   assert.deepEqual(sent, [THREE, [1]])
 })
 
-test('what fails after everything was given up is not tried again', async () => {
+test('entries that fail after giveUp() are not retried', async () => {
   const { sent, batches, failed } = sending(() => refusal('InternalError', 500))
   const first = batches.add(1)
   await failed
@@ -77,7 +77,7 @@ test('what fails after everything was given up is not tried again', async () => 
   assert.equal(sent.length, before + 1)
 })
 
-test('an entry is refused for good when it is at fault and nobody was merely too busy', () => {
+test('an entry is refused for good when it is at fault, not when SQS throttles', () => {
   const Failed = [
     { Id: '0', Code: 'ReceiptHandleIsInvalid', SenderFault: true },
     { Id: '1', Code: 'RequestThrottled', SenderFault: true },

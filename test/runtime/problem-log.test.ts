@@ -4,7 +4,7 @@ import type { LogEntry } from '../../src/core/log.ts'
 import { EventHub } from '../../src/runtime/event-hub.ts'
 import { ProblemLog } from '../../src/runtime/problem-log.ts'
 
-/** A clock by hand, and what was logged since it was last asked for. */
+/** A manual clock, and the lines logged since the last call. */
 function problems() {
   let now = 1_000
   const logged: LogEntry[] = []
@@ -16,69 +16,69 @@ function problems() {
     pass: (ms: number) => {
       now += ms
     },
-    said: () => logged.splice(0).map(({ level, message }) => `${level} ${message}`),
+    lines: () => logged.splice(0).map(({ level, message }) => `${level} ${message}`),
   }
 }
 
 test('a problem is logged when its text changes, and otherwise every half a minute', () => {
-  const { of, pass, said } = problems()
+  const { of, pass, lines } = problems()
   const has = (message: string, doing = 'receiving') =>
     of.requestFailed(doing, `trouble while ${doing}`, new Error(message))
   has('refused')
   has('refused')
-  assert.deepEqual(said(), ['warn trouble while receiving; trying again: refused'])
+  assert.deepEqual(lines(), ['warn trouble while receiving; trying again: refused'])
   pass(29_999)
   has('refused')
-  assert.deepEqual(said(), [])
+  assert.deepEqual(lines(), [])
   pass(1)
   has('refused')
   has('reset')
-  assert.deepEqual(said(), [
+  assert.deepEqual(lines(), [
     'warn trouble while receiving; trying again: refused',
     'warn trouble while receiving; trying again: reset',
   ])
   has('reset', 'deleting')
-  assert.equal(said().length, 1)
+  assert.equal(lines().length, 1)
 })
 
 test('the end of a problem is logged once, with its duration, if the problem was', () => {
-  const { of, pass, said } = problems()
+  const { of, pass, lines } = problems()
   const has = () => of.requestFailed('asking', 'trouble', new Error('gone'))
   const fine = () => of.over('asking', 'the database answers')
   fine()
-  assert.deepEqual(said(), [])
+  assert.deepEqual(lines(), [])
   has()
   pass(26_000)
   has()
-  said()
+  lines()
   fine()
   fine()
-  assert.deepEqual(said(), ['warn the database answers again after 26 s'])
+  assert.deepEqual(lines(), ['warn the database answers again after 26 s'])
 
-  // It comes and goes, and that is told no more often than if it stayed.
+  // It comes and goes, and is logged no more often than if it stayed.
   has()
   fine()
   pass(3_000)
   has()
   fine()
-  assert.deepEqual(said(), [])
+  assert.deepEqual(lines(), [])
   pass(10_000)
   has()
-  assert.deepEqual(said(), ['warn trouble; trying again: gone'])
+  assert.deepEqual(lines(), ['warn trouble; trying again: gone'])
   pass(100)
   fine()
-  assert.deepEqual(said(), ['warn the database answers again after 1 s'])
+  assert.deepEqual(lines(), ['warn the database answers again after 1 s'])
 })
 
 test('a chore that fails is logged by name, without its message, and so are rows that exhausted their attempts', () => {
-  const { of, pass, said } = problems()
+  const { of, pass, lines } = problems()
   of.choreFailed('recovery of doc', new Error('jane@example.com'))
   pass(61_000)
   of.choreDid('recovery of doc', { takenBack: 3, givenUp: 0 })
   of.choreDid('recovery of doc', { takenBack: 0, givenUp: 2 })
   of.choreDid('sweeping', { givenUp: 1 })
   of.choreDid('sweeping', undefined as never)
-  assert.deepEqual(said(), [
+  assert.deepEqual(lines(), [
     'warn trouble with the chore "recovery of doc"',
     'warn the chore "recovery of doc" works again after 61 s',
     'warn the chore "recovery of doc" found 2 rows that have exhausted their attempts',

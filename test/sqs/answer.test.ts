@@ -6,7 +6,7 @@ function answered(httpStatusCode: number, name: string): Error {
   return Object.assign(new Error(name), { name, $metadata: { httpStatusCode } })
 }
 
-test('asking again is worth it when SQS was not reached, is busy or in trouble, or something has expired', () => {
+test('a request is retried when SQS is unreachable, throttles or fails, or credentials have expired', () => {
   for (const error of [
     Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }),
     Object.assign(new Error('connect'), { code: 'ECONNREFUSED', $metadata: { attempts: 3 } }),
@@ -27,7 +27,7 @@ test('asking again is worth it when SQS was not reached, is busy or in trouble, 
   }
 })
 
-test('asking again is of no use after a refusal', () => {
+test('a request is not retried after a refusal', () => {
   for (const error of [
     answered(400, 'QueueDoesNotExist'),
     answered(400, 'AWS.SimpleQueueService.NonExistentQueue'),

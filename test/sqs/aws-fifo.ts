@@ -1,5 +1,5 @@
-// A FIFO queue as AWS has it, where the emulator differs: a receive brings up to ten of one group, each of them counts as
-// delivered, and of a group nothing is given out while any of it is in flight. Its time passes when it is told to.
+// A FIFO queue that behaves as AWS does, where the emulator differs: a receive brings up to ten of one group, each counts as
+// delivered, and no message of a group is handed out while any of it is in flight. The test moves its time.
 import type { Message } from '@aws-sdk/client-sqs'
 import type { SqsClient } from '../../src/sqs/index.ts'
 import { silence, through } from './scene.ts'

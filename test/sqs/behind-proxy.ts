@@ -1,4 +1,4 @@
-// A queue of one test, behind a proxy that fails when it is told to. What is in the queue is asked past the proxy.
+// The queue of one test, behind a proxy that fails on command. Its contents are read without the proxy.
 import type { TestContext } from 'node:test'
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs'
 import { type FaultySqs, type FaultySqsOptions, startFaultySqs } from '../../tools/faulty-sqs.ts'

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inTwoPhases, SqsPublisher } from '../../src/sqs/index.ts'
 import { statusTable } from '../../src/tables/index.ts'
+import { gate } from '../support/gate.ts'
 import { createSummaries, letClaimsAge } from '../tables/summaries.ts'
-import { gate, isEmpty, next, sqsScene } from './scene.ts'
+import { isEmpty, next, sqsScene } from './scene.ts'
 
-test('a row of which nobody was told: the recovery beside the consumer sends its message', async (t) => {
+test('the recovery beside the consumer publishes a row whose message was never sent', async (t) => {
   const scene = await sqsScene(t)
   const { db, sqs, queue, consumer } = scene
   await createSummaries(db, 1)
@@ -28,7 +29,7 @@ test('a row of which nobody was told: the recovery beside the consumer sends its
   await isEmpty(scene, url)
 })
 
-test('a chore that throws is a problem and done again, and one that is at it is told when the consumer stops', async (t) => {
+test('a chore that throws is a problem and runs again, and a running one is aborted when the consumer stops', async (t) => {
   const scene = await sqsScene(t)
   const started = gate()
   let runs = 0
@@ -61,7 +62,7 @@ test('a chore that throws is a problem and done again, and one that is at it is 
   assert.match(scene.log[0]!.message, /^SQS queue \S+: trouble with the chore "sweeping"$/)
 })
 
-test('rows that recovery gives up on are a warning: nobody tries them any more', async (t) => {
+test('rows that recovery gives up on are logged as a warning', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, consumer } = scene
   await createSummaries(db, 1)

@@ -1,4 +1,4 @@
-// What goes to the dead letters: all that a message had, and its reason where there is room for it.
+// A dead letter keeps everything of its message, and its reason if it fits.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isEmpty, next, sqsScene } from './scene.ts'
@@ -7,7 +7,7 @@ import { message, refusal, STANDARD, scripted } from './scripted.ts'
 const ONE_MIB = 2 ** 20
 const DEAD = { deadLetterQueueUrl: 'http://localhost/dead' }
 
-test('a message as large as SQS takes is buried without its reason', async (t) => {
+test('a message of the maximum size is dead-lettered without its reason', async (t) => {
   const scene = await sqsScene(t)
   const { queue, send, consumer, receive } = scene
   const [url, dead] = [await queue(), await queue()]
@@ -22,7 +22,7 @@ test('a message as large as SQS takes is buried without its reason', async (t) =
   await isEmpty(scene, url)
 })
 
-test('its trace is asked for and kept', async (t) => {
+test('a dead letter keeps the trace header', async (t) => {
   const traced = { ...message('m'), Attributes: { ApproximateReceiveCount: '1', AWSTraceHeader: 'Root=1-5759e988' } }
   const { start, all } = scripted([traced])
   const consumer = start(t, { queueUrl: STANDARD, ...DEAD, handle: () => ({ outcome: 'dead_letter', reason: 'mine' }) })
@@ -31,7 +31,7 @@ test('its trace is asked for and kept', async (t) => {
   assert.equal(all('SendMessage')[0]!.asked.MessageSystemAttributes!.AWSTraceHeader!.StringValue, 'Root=1-5759e988')
 })
 
-test('of a FIFO queue they may go to a queue that is none', async (t) => {
+test('dead letters of a FIFO queue may go to a standard queue', async (t) => {
   const scene = await sqsScene(t)
   const { queue, send, consumer, receive } = scene
   const [url, dead] = [await queue({ fifo: true }), await queue()]
@@ -46,7 +46,7 @@ test('of a FIFO queue they may go to a queue that is none', async (t) => {
   await isEmpty(scene, url)
 })
 
-test('one that is refused for another cause is not sent again without its reason', async (t) => {
+test('a dead letter refused for another cause is not sent again without its reason', async (t) => {
   const { start, all } = scripted([message('m')], { SendMessage: () => Promise.reject(refusal('AccessDenied', 403)) })
   const consumer = start(t, { queueUrl: STANDARD, ...DEAD, handle: () => ({ outcome: 'dead_letter', reason: 'mine' }) })
   const { reason, error } = await next(consumer, 'returned')

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { messageSource } from '../../src/index.ts'
 import { inOneTransaction, inTwoPhases } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries } from '../tables/summaries.ts'
-import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
+import { isEmpty, next, nextEvents, silence, sqsScene, through } from './scene.ts'
 import { message, STANDARD, scripted } from './scripted.ts'
 
 test('nothing is deleted before the commit: while it waits, the message stays', async (t) => {
@@ -65,12 +66,12 @@ test('a hundred that end together are deleted by ten calls', async (t) => {
     return all.opened
   }
   const busy = consumer({ queueUrl: url, concurrency: 100, handle }, client)
-  await told(busy, 'handled', 100)
+  await nextEvents(busy, 'handled', 100)
   assert.deepEqual(sizes, new Array(10).fill(10))
   await isEmpty(scene, url)
 })
 
-test('what a batch does not delete is tried again together, and the others are not', async (t) => {
+test('entries that a batch did not delete are retried together, and the others are not', async (t) => {
   const scene = await sqsScene(t)
   const { sqs, queue, sendMany, consumer } = scene
   const url = await queue()
@@ -80,7 +81,7 @@ test('what a batch does not delete is tried again together, and the others are n
     const entries = input.Entries!
     sizes.push(entries.length)
     if (sizes.length > 1) return send()
-    // The emulator would delete them, so it is not asked about these.
+    // The emulator would delete them, so these are not sent to it.
     const kept = (input as { Entries: unknown }).Entries
     Object.assign(input, { Entries: entries.slice(2) })
     const answer = (await send()) as { Successful: unknown[] }
@@ -95,13 +96,13 @@ test('what a batch does not delete is tried again together, and the others are n
     return all.opened
   }
   const busy = consumer({ queueUrl: url, handle }, client)
-  const handled = await told(busy, 'handled', 10)
+  const handled = await nextEvents(busy, 'handled', 10)
   assert.ok(handled.every(({ deleted }) => deleted))
   assert.deepEqual(sizes, [10, 2])
   await isEmpty(scene, url)
 })
 
-test('a delete whose answer was lost is asked for again', async (t) => {
+test('a delete whose reply was lost is sent again', async (t) => {
   const scene = await sqsScene(t)
   const { sqs, queue, send, consumer } = scene
   const url = await queue()
@@ -118,7 +119,7 @@ test('a delete whose answer was lost is asked for again', async (t) => {
   assert.equal(busy.counts().problem, 3)
 })
 
-test('a message that cannot be deleted comes again, and is already handled', async (t) => {
+test('a message that cannot be deleted is redelivered, and is already handled', async (t) => {
   const scene = await sqsScene(t)
   const { db, lh, sqs, queue, send, consumer } = scene
   await db.pool.query('create table effect ()')
@@ -145,7 +146,7 @@ test('a message that cannot be deleted comes again, and is already handled', asy
   await isEmpty(scene, url)
 })
 
-test('no more is asked for than can be started', async (t) => {
+test('no more messages are requested than can be started', async (t) => {
   const scene = await sqsScene(t)
   const { sqs, queue, sendMany, consumer, depth } = scene
   const url = await queue()
@@ -165,7 +166,7 @@ test('no more is asked for than can be started', async (t) => {
   await full.opened
   assert.deepEqual(await depth(url), { visible: 17, inFlight: 23 })
   assert.deepEqual(asked, [10, 10, 3])
-  const handled = told(busy, 'handled', 40)
+  const handled = nextEvents(busy, 'handled', 40)
   enough.open()
   await handled
   assert.equal(inside, 40)

@@ -1,13 +1,14 @@
-// What a consumer tells of each message, and what it writes into the log. Neither holds a body.
+// The events of a consumer for each message, and its log lines. Neither holds a body.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Events, ofQueue } from '../../src/consumer/events.ts'
 import type { HeldMessage } from '../../src/consumer/held.ts'
 import type { LogEntry } from '../../src/index.ts'
 import { SqsConsumer, type SqsConsumerEvents } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
-import { gate, isEmpty, next, silence, sqsScene, told } from './scene.ts'
+import { isEmpty, next, nextEvents, silence, sqsScene } from './scene.ts'
 import { message, STANDARD, scripted, settled } from './scripted.ts'
 
 const SECRET = 'the secret'
@@ -31,7 +32,7 @@ function ends({ id }: { readonly id: string }): object | undefined {
   }
 }
 
-test('each message is told of when it comes and when it ends, and the log has a line of each, without its body', async (t) => {
+test('each message emits events when received and ended, and is logged once, without its body', async (t) => {
   const messages = ['handled', 'already', 'failed', 'dead_letter', 'asked']
     .map((id) => secret(id))
     .concat(secret('threw', 4))
@@ -81,7 +82,7 @@ test('each message is told of when it comes and when it ends, and the log has a 
   assert.ok(!written.includes(SECRET), written)
 })
 
-test('a message that SQS could not be told about is said to be so', async (t) => {
+test('a return that SQS refused has told: false', async (t) => {
   const { start } = scripted([message('m')], {
     ChangeMessageVisibilityBatch: ({ asked: { Entries } }) => ({
       Failed: Entries!.map(({ Id }) => ({ Id, Code: 'ReceiptHandleIsInvalid', SenderFault: true })),
@@ -91,7 +92,7 @@ test('a message that SQS could not be told about is said to be so', async (t) =>
   assert.equal((await next(consumer, 'returned')).told, false)
 })
 
-test('without a log of ones own what goes well is not written', async (t) => {
+test('without a log option successes are not logged', async (t) => {
   const written: string[] = []
   t.mock.method(process.stderr, 'write', (text: string) => written.push(text) > 0)
   const { client } = scripted(['handled', 'failed'].map((id) => message(id)))
@@ -105,7 +106,7 @@ test('without a log of ones own what goes well is not written', async (t) => {
   assert.deepEqual([lines.length, lines[0]!.includes('failed; its row records the error')], [1, true], lines.join())
 })
 
-test('trouble is told with its queue and its reason', async (t) => {
+test('a problem is logged with its queue and its reason', async (t) => {
   const written: string[] = []
   t.mock.method(process.stderr, 'write', (text: string) => written.push(text) > 0)
   const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:4566'), { code: 'ECONNREFUSED' })
@@ -126,7 +127,7 @@ test('trouble is told with its queue and its reason', async (t) => {
   assert.equal(written[0], `leasehold warn: SQS queue orders: ${trouble}\n`)
 })
 
-test('every entry of the log names the queue, and the lines that are about no message begin with it', async () => {
+test('every entry of the log names the queue, and lines without a message begin with it', async () => {
   const log: LogEntry[] = []
   const events = new Events(
     ofQueue('SQS queue orders', 'orders', (entry) => log.push(entry)),
@@ -151,20 +152,20 @@ test('every entry of the log names the queue, and the lines that are about no me
   assert.ok(log.every(({ queue }) => queue === 'orders'))
 })
 
-test('who stops a consumer whose handlers run is told how long that may take', () => {
+test('stopping a consumer with running handlers logs how long that may take', () => {
   const log: string[] = []
   const events = new Events(({ level, message }) => log.push(`${level} ${message}`), false)
-  let told = 0
-  events.on('stopping', () => told++)
+  let stops = 0
+  events.on('stopping', () => stops++)
   events.stopping(0, 25_000, true)
   events.stopping(2, 0, true)
   assert.deepEqual(log, [], 'there is nothing to wait for')
   events.stopping(2, 25_000, true)
   assert.deepEqual(log, ['warn stopping: 2 handlers have up to 25 s to end; a second signal aborts them now'])
-  assert.equal(told, 3)
+  assert.equal(stops, 3)
 })
 
-test('held are those that wait, that are handled, and that are about to be deleted', async (t) => {
+test('held counts messages that wait, are handled, or are about to be deleted', async (t) => {
   const [mayEnd, mayDelete] = [gate(), gate()]
   const { start } = scripted(
     ['a1', 'a2', 'b1'].map((id) => message(id, id[0])),
@@ -172,8 +173,8 @@ test('held are those that wait, that are handled, and that are about to be delet
   )
   const consumer = start(t, { handle: ({ id }) => (id === 'b1' ? undefined : mayEnd.opened) })
   assert.equal(consumer.held, 0)
-  const handled = told(consumer, 'handled', 3)
-  await told(consumer, 'received', 3)
+  const handled = nextEvents(consumer, 'handled', 3)
+  await nextEvents(consumer, 'received', 3)
   await settled()
   assert.equal(consumer.held, 3)
   mayEnd.open()
@@ -182,7 +183,7 @@ test('held are those that wait, that are handled, and that are about to be delet
   await until('none is held', () => consumer.held === 0)
 })
 
-test('a handler that takes too long is aborted, and its message comes again', async (t) => {
+test('a handler that exceeds its timeout is aborted, and its message is redelivered', async (t) => {
   const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { sqs, queue, send, consumer } = scene
@@ -200,7 +201,7 @@ test('a handler that takes too long is aborted, and its message comes again', as
       })
     },
   })
-  const [expired, handled] = [next(busy, 'expired'), told(busy, 'handled', 2)]
+  const [expired, handled] = [next(busy, 'expired'), nextEvents(busy, 'handled', 2)]
   const messageId = await send(url, {})
   await started.opened
   clock.pass(10_000)
@@ -217,7 +218,7 @@ test('a handler that takes too long is aborted, and its message comes again', as
   await isEmpty(scene, url)
 })
 
-test('the time to delete a message is not the time of its handler', async (t) => {
+test('durationMs does not include the delete', async (t) => {
   const clock = movableTimers(t)
   const [deleting, mayDelete] = [gate(), gate()]
   const { start } = scripted([message('m')], {
@@ -234,7 +235,7 @@ test('the time to delete a message is not the time of its handler', async (t) =>
   assert.deepEqual([(await handled).deleted, consumer.counts().expired], [true, 0])
 })
 
-test('the id of a row is a word of a line, whatever a body calls an id', async (t) => {
+test('the id of a row is one word of a log line, for any body', async (t) => {
   const { start } = scripted([message('1')])
   const log: LogEntry[] = []
   const consumer = start(t, {

@@ -1,4 +1,4 @@
-// The proxy in front of SQS does what it says, seen by the real SDK.
+// The faults of the proxy in front of SQS, as the real SDK sees them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -14,8 +14,8 @@ import {
 } from '@aws-sdk/client-sqs'
 import { FAULTS } from '../../tools/faulty-sqs.ts'
 import { randomFrom } from '../../tools/seeded-random.ts'
-import { gate } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { type BehindProxy, queueBehindProxy } from './behind-proxy.ts'
 
@@ -43,7 +43,7 @@ function hideFor({ client, queueUrl }: BehindProxy, messages: readonly Message[]
   return client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }))
 }
 
-/** How many there are, and how many of them are invisible, asked past the proxy. */
+/** How many messages there are, and how many of them are invisible, read without the proxy. */
 async function counts({ direct, queueUrl }: BehindProxy): Promise<[visible: number, invisible: number]> {
   const { Attributes } = await direct.send(
     new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['All'] }),
@@ -84,7 +84,7 @@ test('without a fault, everything passes as it is, and requests are counted', as
 })
 
 for (const fault of ['drop reply', 'cut reply'] as const) {
-  test(`${fault}: what was asked is done, and nobody learns of it`, async (t) => {
+  test(`${fault}: the request is carried out, and its reply is lost`, async (t) => {
     const behind = await queueBehindProxy(t)
     let over = behind.proxy.fault({ fault, action: 'SendMessageBatch' })
     await assert.rejects(send(behind, 'a', 'b'), LOST)
@@ -127,7 +127,7 @@ test('server errors and throttling reach the SDK as such, and nothing was done',
   assert.match((await failureOf(send(behind, 'a'))).name, /RequestThrottled/)
   assert.deepEqual(await counts(behind), [0, 0])
 
-  // An SDK with attempts of its own takes both for reasons to try again.
+  // An SDK with retries of its own repeats both.
   const patient = new SQSClient(behind.proxy.config)
   t.after(() => patient.destroy())
   void behind.proxy.fault({ fault: 'server error' })
@@ -168,13 +168,13 @@ test('fail part: the entries that are answered as failed are not carried out, th
   assert.deepEqual(await counts(behind), [0, some.Failed!.length])
 })
 
-test('duplicate: an earlier message comes again with its receipt handle, even when it was deleted', async (t) => {
+test('duplicate: an earlier message is delivered again with its receipt handle, even after its delete', async (t) => {
   const behind = await queueBehindProxy(t)
   void behind.proxy.fault({ fault: 'duplicate', times: 3 })
   await send(behind, 'a')
   const [first] = await receive(behind)
   await deleteAll(behind, [first!])
-  // There is room for one only, and then the queue is empty: the copy comes at once all the same.
+  // There is room for one only, and then the queue is empty: the copy is delivered at once all the same.
   assert.deepEqual(await receive(behind, { MaxNumberOfMessages: 1, WaitTimeSeconds: 20 }), [first])
   assert.deepEqual(await receive(behind, { WaitTimeSeconds: 20 }), [first])
   await send(behind, ...letters(10))
@@ -198,10 +198,10 @@ test('reorder: the same messages in another order, the same one for the same see
   assert.notDeepEqual(orders[2], orders[0])
 })
 
-test('delay: a request overtakes one that came before it; late reply: what was asked is done already', async (t) => {
+test('delay: a request overtakes an earlier one; late reply: the request is carried out before', async (t) => {
   const behind = await queueBehindProxy(t)
-  const { promise, open } = gate()
-  const arrived = behind.proxy.fault({ fault: 'delay', until: promise })
+  const { opened, open } = gate()
+  const arrived = behind.proxy.fault({ fault: 'delay', until: opened })
   const late = send(behind, 'a')
   await arrived
   await send(behind, 'b')
@@ -211,7 +211,7 @@ test('delay: a request overtakes one that came before it; late reply: what was a
   assert.deepEqual(bodies(await receive(behind)), ['b', 'a'])
 
   const reply = gate()
-  void behind.proxy.fault({ fault: 'late reply', until: reply.promise })
+  void behind.proxy.fault({ fault: 'late reply', until: reply.opened })
   let isAnswered = false
   const waiting = send(behind, 'c').then(() => {
     isAnswered = true

@@ -1,4 +1,4 @@
-// The emulator made to give out a FIFO group as AWS does, and what the proxy leaves alone in such a queue.
+// The emulator made to hand out a FIFO group as AWS does, and the faults that the proxy leaves out for such a queue.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import {
@@ -61,7 +61,7 @@ test('several of a group come at once, in order, and no more of it while one of 
   const first = await receive(place, 4)
   assert.deepEqual([ofGroup('a', first), ofGroup('b', first)], ['a1 a2 a3', 'b1'])
   assert.deepEqual(await receive(place), [])
-  // Handed back in the wrong order, and they come in the right one.
+  // Returned in the wrong order, they are redelivered in the right one.
   const [a1, a2, a3] = first.filter(({ Body }) => Body!.startsWith('a'))
   await handBack(place, a2!)
   await handBack(place, a3!)
@@ -69,7 +69,7 @@ test('several of a group come at once, in order, and no more of it while one of 
   await handBack(place, a1!)
   const again = await receive(place, 10, 1)
   assert.deepEqual(names(again), ['a1', 'a2', 'a3', 'a4'])
-  // Not handed back at all: by themselves, in order as well.
+  // Not returned: redelivered in order as well.
   let late: Message[] = []
   await until('they are visible again', async () => {
     late = await receive(place)
@@ -81,7 +81,7 @@ test('several of a group come at once, in order, and no more of it while one of 
   assert.deepEqual(await receive(place), [])
 })
 
-test('reorder keeps each group in order, and duplicate leaves such a queue alone', async (t) => {
+test('reorder keeps each group in order, and duplicate does not apply to a FIFO queue', async (t) => {
   const all = ['a1', 'b1', 'a2', 'c1', 'b2', 'a3', 'c2', 'b3', 'a4', 'c3']
   const place = await queueWith(
     t,

@@ -1,15 +1,16 @@
-// FIFO queues: messages that could not be kept invisible. None of their group overtakes them, and none takes up room.
+// FIFO queues: messages whose visibility expired. No message of their group overtakes them, and none takes up room.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { gate } from '../support/gate.ts'
 import { movableClock, movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
-import { gate, next, silence, told } from './scene.ts'
+import { next, nextEvents, silence } from './scene.ts'
 import { message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
 const MESSAGES = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
 
-/** A receive that is answered so late that little of the timeout is certain, and each time refuses to extend these. */
+/** A receive whose reply is so late that little of the timeout is certain, and that refuses to extend these. */
 function late(t: TestContext, refused: readonly (readonly string[])[], SenderFault = false) {
   const clock = movableClock(t)
   let attempts = 0
@@ -29,13 +30,13 @@ for (const [what, refused, isForGood, asked] of [
   ['for good', [['a1']], true, 1],
   ['twice', [['a1'], ['a1']], false, 2],
 ] as const) {
-  test(`received late, and one could not be extended, ${what}: those of its group are handed back, none overtakes it`, async (t) => {
+  test(`received late, and one could not be extended, ${what}: the rest of its group is returned, and none overtakes it`, async (t) => {
     const { start, all } = late(t, refused, isForGood)
     const started: string[] = []
     const consumer = start(t, { handle: ({ id }) => void started.push(id) })
     const [expired, returned, handled] = [
       next(consumer, 'expired'),
-      told(consumer, 'returned', 2),
+      nextEvents(consumer, 'returned', 2),
       next(consumer, 'handled'),
     ]
     assert.deepEqual([(await expired).messageId, (await handled).messageId], ['a1', 'b1'])
@@ -51,11 +52,11 @@ for (const [what, refused, isForGood, asked] of [
   })
 }
 
-test('received late, and one was extended at the second attempt: only it was asked for again, and all are handled in order', async (t) => {
+test('received late, and one was extended at the second attempt: only it was extended again, and all are handled in order', async (t) => {
   const { start, all } = late(t, [['a1']])
   const started: string[] = []
   const consumer = start(t, { handle: ({ id }) => void started.push(id) })
-  await told(consumer, 'handled', 4)
+  await nextEvents(consumer, 'handled', 4)
   assert.deepEqual(
     started.filter((id) => id !== 'b1'),
     ['a1', 'a2', 'a3'],
@@ -64,7 +65,7 @@ test('received late, and one was extended at the second attempt: only it was ask
   assert.deepEqual([sizes, consumer.counts().expired], [[4, 1], 0])
 })
 
-test('those behind one that is no longer ours are handed back, and the one before it goes on', async (t) => {
+test('messages behind an expired one are returned, and the one before it goes on', async (t) => {
   const clock = movableTimers(t)
   const mayEnd = gate()
   const { start, did } = scripted(MESSAGES.slice(0, 2).concat(MESSAGES.slice(3)), {
@@ -93,7 +94,7 @@ test('those behind one that is no longer ours are handed back, and the one befor
   assert.ok(did.includes('a3 in 0 s') && !did.includes('delete a2'), did.join())
 })
 
-test('those that expire while they wait free their places', async (t) => {
+test('messages that expire while waiting free their slots', async (t) => {
   const clock = movableTimers(t)
   const mayEnd = gate()
   t.after(mayEnd.open)
@@ -102,19 +103,19 @@ test('those that expire while they wait free their places', async (t) => {
     ChangeMessageVisibilityBatch: () => Promise.reject(new Error('unreachable')),
   })
   const consumer = start(t, { onGroupFailure: 'skip', handle: () => mayEnd.opened })
-  const expired = told(consumer, 'expired', 10)
+  const expired = nextEvents(consumer, 'expired', 10)
   await until('all are held', () => consumer.held === 10)
   assert.equal(all('ReceiveMessage').length, 1)
   clock.pass(30_000)
   await expired
   await until('it asks again', () => all('ReceiveMessage').length === 2)
-  // The place of the one that runs is not free.
+  // The slot of the running one is not free.
   assert.deepEqual([all('ReceiveMessage')[1]!.asked.MaxNumberOfMessages, consumer.held], [9, 1])
   await inTime(consumer.stop({ grace: 0 }), 'it does not stop')
 })
 
 for (const onGroupFailure of ['stop', 'skip'] as const) {
-  test(`${onGroupFailure}: a message whose handler hangs comes again, and finds its group free`, async (t) => {
+  test(`${onGroupFailure}: a message whose handler hangs is redelivered, and its group is free`, async (t) => {
     const expired = gate()
     const again = { ...message('a1', 'a', 2), ReceiptHandle: 'a1 again' }
     const deliveries = [async () => [message('a1', 'a')], () => expired.opened.then(() => [again, message('a2', 'a')])]
@@ -126,7 +127,7 @@ for (const onGroupFailure of ['stop', 'skip'] as const) {
       timeout: 100,
       handle: ({ receiveCount, id }) => (receiveCount === 1 && id === 'a1' ? new Promise<void>(() => {}) : undefined),
     })
-    const handled = told(consumer, 'handled', 2)
+    const handled = nextEvents(consumer, 'handled', 2)
     await next(consumer, 'expired')
     expired.open()
     assert.deepEqual(
@@ -177,13 +178,13 @@ test('a handler that hung and ends at last does not disturb those of its group t
   await until('it has ended', () => consumer.held === 2)
   await settled()
   assert.deepEqual(did, [], 'a3 waits for a2, and was not handed back')
-  const handled = told(consumer, 'handled', 2)
+  const handled = nextEvents(consumer, 'handled', 2)
   follower.open()
   await handled
   assert.deepEqual(did, ['delete a2', 'delete a3'])
 })
 
-test('when every handler hangs, that is told', async (t) => {
+test('a problem is reported when every handler hangs', async (t) => {
   const { start } = scripted([message('1'), message('2')])
   const consumer = start(t, {
     queueUrl: STANDARD,

@@ -1,4 +1,4 @@
-// On a FIFO queue: a copy of a request is dropped, a row that comes back is not, and a group keeps its order.
+// On a FIFO queue: the copy of a request is dropped, a row published again is not, and a group keeps its order.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { NotSentError } from '../../src/core/errors.ts'
@@ -17,7 +17,7 @@ async function fifo(t: TestContext, options: FaultySqsOptions & { attributes?: R
 
 const ids = (n: number) => Array.from({ length: n }, (_, index) => `row-${index}`)
 
-test('each row is a group of its own, also when its id is none that SQS takes', async (t) => {
+test('each row is a group of its own, also when SQS would refuse its id', async (t) => {
   const { publisher, drain } = await fifo(t)
   const odd = ['row-1', 'two words', 'ü', 'x'.repeat(200), `${'x'.repeat(200)}y`]
   await publisher().publish(odd)
@@ -33,7 +33,7 @@ test('each row is a group of its own, also when its id is none that SQS takes', 
 })
 
 for (const attributes of [{}, { ContentBasedDeduplication: 'true' }]) {
-  test(`a row that is told of again within five minutes arrives again ${JSON.stringify(attributes)}`, async (t) => {
+  test(`a row that is published again within five minutes arrives again ${JSON.stringify(attributes)}`, async (t) => {
     const { publisher, drainIds } = await fifo(t, { attributes })
     const sender = publisher()
     for (let time = 0; time < 3; time++) {
@@ -52,7 +52,7 @@ test('a request whose reply was lost is repeated, and arrives once', async (t) =
   assert.deepEqual(await drainIds(), ids(10))
 })
 
-test('a deduplication id of the caller is used, and swallows what it is the same for', async (t) => {
+test('a deduplication id of the caller is used, and SQS drops its duplicates', async (t) => {
   const { publisher, drainIds } = await fifo(t)
   const sender = publisher({ deduplicationId: (id) => id })
   await sender.publish(['a'])
@@ -60,7 +60,7 @@ test('a deduplication id of the caller is used, and swallows what it is the same
   assert.deepEqual(await drainIds(), ['a', 'b'])
 })
 
-test('the ids of one group leave in their order, whatever is lost on the way', async (t) => {
+test('the ids of one group are sent in order, also when replies are lost', async (t) => {
   const faults = (['drop reply', 'reset', 'server error', 'delay'] as const).map((fault) => ({ fault, chance: 0.15 }))
   const { publisher, drain, proxy } = await fifo(t, { seed: 5, faults })
   const all = ids(150)
@@ -94,7 +94,7 @@ test('rows of one group do not wait for those of another', async (t) => {
   assert.deepEqual(await drainIds(), ['a1', 'a2'])
 })
 
-test('a group or deduplication id that SQS would not take is refused for its row only', async (t) => {
+test('a group or deduplication id that SQS would refuse is refused for its row only', async (t) => {
   const { publisher, drainIds } = await fifo(t)
   const groupId = (id: string) => (id === 'row-1' ? 'two words' : 'all')
   const deduplicationId = (id: string) => (id === 'row-2' ? 'x'.repeat(129) : id)

@@ -1,4 +1,4 @@
-// A message that fails each time ends in the dead letters of SQS. Those behind it in its group do not go with it.
+// A message that fails each time ends in the dead-letter queue. Those behind it in its group do not.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Groups } from '../../src/consumer/groups.ts'
@@ -6,14 +6,12 @@ import { SqsConsumer, type SqsConsumerOptions, type SqsMessage } from '../../src
 import { movableClock } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { awsFifo } from './aws-fifo.ts'
-import { next, told } from './scene.ts'
+import { next, nextEvents } from './scene.ts'
 import { FIFO, message, scripted } from './scripted.ts'
 
 const MAX_RECEIVE_COUNT = 3
 
-/**
- * Consumes a1 … an and b1, with a handler for a1 that does not succeed. Time passes when a message is to come again later.
- */
+/** Consumes a1 … an and b1, with a handler for a1 that fails. Time passes when a message is to be redelivered later. */
 function consuming(
   t: TestContext,
   n: number,
@@ -36,7 +34,7 @@ function consuming(
   }
   const consumer = new SqsConsumer(queue.client, { queueUrl: FIFO, signals: [], log: () => {}, ...options, handle })
   consumer.on('returned', ({ delayMs }) => delayMs > 0 && pass(delayMs))
-  const all = told(consumer, 'handled', n)
+  const all = nextEvents(consumer, 'handled', n)
   void consumer.run()
   t.after(() => consumer.stop({ grace: 0 }))
   return { consumer, queue, pass, followers, handled, deliveries, all }
@@ -57,14 +55,14 @@ async function untilSeveralAreAskedFor({ open }: Pick<Scene['queue'], 'open'>, r
   await until('receives are open', () => [...open.values()].filter((most) => most > 1).length >= receives)
 }
 
-test('one that fails at once: the others are delivered once for nothing, and handled in order', async (t) => {
+test('a message fails at once: the others use up one delivery, and are handled in order', async (t) => {
   const scene = consuming(t, 5, () => Promise.reject(new Error('on purpose')))
   await scene.all
   onlyTheFirstIsDead(scene)
   assert.deepEqual(Math.max(...scene.deliveries), 2)
 })
 
-test('one that fails while receives are open that would bring the others along comes again after them', async (t) => {
+test('a message that fails while receives are open is redelivered after them', async (t) => {
   const scene = consuming(
     t,
     25,
@@ -79,7 +77,7 @@ test('one that fails while receives are open that would bring the others along c
   assert.deepEqual(Math.max(...scene.deliveries), 2)
 })
 
-test('one that is slow to fail, each time', async (t) => {
+test('a message that fails slowly each time does not wear out the others', async (t) => {
   const scene = consuming(
     t,
     5,
@@ -95,7 +93,7 @@ test('one that is slow to fail, each time', async (t) => {
   assert.deepEqual(Math.max(...scene.deliveries), 2)
 })
 
-test('one that takes too long, each time', async (t) => {
+test('a message that times out each time does not wear out the others', async (t) => {
   const scene = consuming(
     t,
     5,
@@ -103,7 +101,7 @@ test('one that takes too long, each time', async (t) => {
     { timeout: 100 },
   )
   const other = next(scene.consumer, 'handled')
-  // Not before the one of the other group is deleted: it would come again, too.
+  // Not before the one of the other group is deleted: it would be redelivered, too.
   scene.consumer.on('expired', () => void other.then(() => scene.pass(30_000)))
   await scene.all
   onlyTheFirstIsDead(scene)
@@ -112,15 +110,15 @@ test('one that takes too long, each time', async (t) => {
 test('a message that failed in a group of its own does not slow the queue down for the others', async (t) => {
   const { start, all } = scripted([message('a', 'row-1')])
   const consumer = start(t, { handle: () => Promise.reject(new Error('no')) })
-  await told(consumer, 'returned', 1)
+  await nextEvents(consumer, 'returned', 1)
   await until('it asks again', () => all('ReceiveMessage').length === 2)
   assert.equal(all('ReceiveMessage')[1]!.asked.MaxNumberOfMessages, 10)
 })
 
-test('skip: nothing is remembered of groups that failed', async (t) => {
+test('skip: failed groups are not remembered', async (t) => {
   const stop = t.mock.method(Groups.prototype, 'stop')
   const { start } = scripted([message('a', 'row-1', 2), message('b', 'row-1')])
   const consumer = start(t, { onGroupFailure: 'skip', handle: () => Promise.reject(new Error('no')) })
-  await told(consumer, 'returned', 2)
+  await nextEvents(consumer, 'returned', 2)
   assert.equal(stop.mock.callCount(), 0)
 })

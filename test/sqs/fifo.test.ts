@@ -1,21 +1,22 @@
 // FIFO queues: messages of a group one at a time and in order, also when one of them fails.
 //
-// The emulator gives out one message of a group at a time, AWS up to ten. So what happens to those behind a failure is
-// tested with a script in place of the queue.
+// The emulator hands out one message of a group at a time, AWS up to ten. So messages behind a failure are tested with a
+// script in place of the queue.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
 import { inOneUpdate, inTwoPhases, type SqsClient } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { isEmpty, next, nextEvents, sqsScene, through } from './scene.ts'
 import { type Asked, FIFO, message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
 const THREE_AND_ONE = ['a1', 'a2', 'b1', 'a3'].map((id) => message(id, id[0]))
 
-/** A handler that fails on a1, and which messages it was given. */
+/** A handler that fails on a1, and the messages it received. */
 function failingFirst() {
   const started: string[] = []
   const handle = ({ id }: { readonly id: string }) => {
@@ -37,21 +38,21 @@ test('a message that fails once: its group waits for it, others do not', async (
     body: z.string(),
     handle: async ({ body, receiveCount }) => {
       if (body === 'a1' && receiveCount === 1) throw new Error('on purpose')
-      if (body === 'a1') await others.opened // It may come again before the others have come.
+      if (body === 'a1') await others.opened // It may be redelivered before the others are received.
       done.push(body)
       if (body === 'b2') others.open()
     },
   })
-  await told(busy, 'handled', 5)
+  await nextEvents(busy, 'handled', 5)
   assert.deepEqual(done, ['b1', 'b2', 'a1', 'a2', 'a3'])
   await isEmpty(scene, url)
 })
 
-test('stop: those behind a failure are handed back at once, the last one first, and none of them has started', async (t) => {
+test('stop: messages behind a failure are returned at once, last first, and none has started', async (t) => {
   const { did, start } = scripted(THREE_AND_ONE)
   const { started, handle } = failingFirst()
   const consumer = start(t, { handle })
-  const [returned] = await Promise.all([told(consumer, 'returned', 3), next(consumer, 'handled')])
+  const [returned] = await Promise.all([nextEvents(consumer, 'returned', 3), next(consumer, 'handled')])
   assert.deepEqual(started.sort(), ['a1', 'b1'])
   assert.deepEqual(
     returned.map(({ messageId, reason, delayMs }) => [messageId, reason, delayMs]),
@@ -67,10 +68,10 @@ test('stop: those behind a failure are handed back at once, the last one first, 
   )
 })
 
-test('skip: those behind a failure are handled, one after the other', async (t) => {
+test('skip: messages behind a failure are handled, one after the other', async (t) => {
   const { did, start } = scripted(THREE_AND_ONE)
   const consumer = start(t, { onGroupFailure: 'skip', handle: failingFirst().handle })
-  await Promise.all([next(consumer, 'returned'), told(consumer, 'handled', 3)])
+  await Promise.all([next(consumer, 'returned'), nextEvents(consumer, 'handled', 3)])
   assert.deepEqual(
     did.filter((what) => what.includes('a') && what !== 'delete b1'),
     ['a1 in 1 s', 'delete a2', 'delete a3'],
@@ -90,19 +91,22 @@ test('the next of a group starts when the delete of the one before it is known',
   await inTime(b1.opened, 'b1 did not start')
   await settled()
   assert.deepEqual(started, ['a1', 'b1'])
-  const handled = told(consumer, 'handled', 4)
+  const handled = nextEvents(consumer, 'handled', 4)
   mayEnd.open()
   await handled
   assert.deepEqual(started, ['a1', 'b1', 'a2', 'a3'])
 })
 
-test('stop: after a delete that failed for good the rest of the group is handed back', async (t) => {
+test('stop: after a delete that failed for good the rest of the group is returned', async (t) => {
   const { start } = scripted(THREE_AND_ONE, {
     DeleteMessageBatch: ({ asked }) => refusing(asked, ['a1'], 'ReceiptHandleIsInvalid', true),
   })
   const started: string[] = []
   const consumer = start(t, { handle: ({ id }) => void started.push(id) })
-  const [returned, handled] = await Promise.all([told(consumer, 'returned', 2), told(consumer, 'handled', 2)])
+  const [returned, handled] = await Promise.all([
+    nextEvents(consumer, 'returned', 2),
+    nextEvents(consumer, 'handled', 2),
+  ])
   assert.deepEqual(
     returned.map(({ messageId }) => messageId),
     ['a3', 'a2'],
@@ -114,19 +118,19 @@ test('stop: after a delete that failed for good the rest of the group is handed 
   assert.deepEqual(started, ['a1', 'b1'])
 })
 
-test('a failure that is recorded in the row was deleted, so the group goes on', async (t) => {
+test('the message of a failure recorded in its row is deleted, so the group goes on', async (t) => {
   const { did, start } = scripted(THREE_AND_ONE)
   const consumer = start(t, {
     handle: ({ id }) => (id === 'a1' ? { outcome: 'failed', error: new Error('in the row') } : undefined),
   })
-  await Promise.all([next(consumer, 'failed'), told(consumer, 'handled', 3)])
+  await Promise.all([next(consumer, 'failed'), nextEvents(consumer, 'handled', 3)])
   assert.deepEqual(
     did.filter((what) => what !== 'delete b1'),
     ['delete a1', 'delete a2', 'delete a3'],
   )
 })
 
-test('messages of which no group is told are one group', async (t) => {
+test('messages without a group id are one group', async (t) => {
   const mayEnd = gate()
   const { did, start } = scripted([message('m1'), message('m2')])
   const started: string[] = []
@@ -136,8 +140,8 @@ test('messages of which no group is told are one group', async (t) => {
       return mayEnd.opened
     },
   })
-  const handled = told(consumer, 'handled', 2)
-  await told(consumer, 'received', 2)
+  const handled = nextEvents(consumer, 'handled', 2)
+  await nextEvents(consumer, 'received', 2)
   await settled()
   assert.deepEqual(started, ['m1'])
   mayEnd.open()
@@ -145,7 +149,7 @@ test('messages of which no group is told are one group', async (t) => {
   assert.deepEqual(did, ['delete m1', 'delete m2'])
 })
 
-test('each receive has an id of its own, so that one that is asked again gets the same messages', async (t) => {
+test('each receive has an id of its own, so that a repeated one gets the same messages', async (t) => {
   const { start, all } = scripted([message('a1', 'a')])
   start(t, {})
   await until('it asks again', () => all('ReceiveMessage').length === 2)
@@ -157,7 +161,7 @@ test('each receive has an id of its own, so that one that is asked again gets th
   assert.equal(standard.all('ReceiveMessage')[0]!.asked.ReceiveRequestAttemptId, undefined)
 })
 
-test('a receive of which nothing was heard is asked for again, with the same id, by the next one', async (t) => {
+test('the next receive repeats one without a reply, with the same id', async (t) => {
   let asked = 0
   const { start, all } = scripted([message('a1', 'a')], {
     ReceiveMessage: (_, usual) => {
@@ -175,7 +179,7 @@ test('a receive of which nothing was heard is asked for again, with the same id,
   assert.notEqual(next!.ReceiveRequestAttemptId, lost!.ReceiveRequestAttemptId)
 })
 
-test('it is asked for again by one for as many messages', async () => {
+test('a repeated receive asks for the same number of messages', async () => {
   const attempts: unknown[] = []
   const client = through({} as SqsClient, async (_, __, { input }) => {
     attempts.push((input as Asked).ReceiveRequestAttemptId)
@@ -194,7 +198,7 @@ for (const [way, handleOf] of [
   ['in two phases', inTwoPhases<{ id: number }, 'result' | 'completed_at'>],
   ['in one update', undefined],
 ] as const) {
-  test(`a row that somebody else is at, ${way}: its group waits; without groups there is nothing to wait for`, async (t) => {
+  test(`a row that another worker holds, ${way}: its group waits; a standard queue deletes the message`, async (t) => {
     const scene = await sqsScene(t)
     const { db, queue, send, consumer } = scene
     await createSummaries(db, 2)
@@ -227,7 +231,7 @@ for (const [way, handleOf] of [
 }
 
 for (const ends of ['returns', 'throws'] as const) {
-  test(`a row that somebody claims while the work in one update is done, which then ${ends}: its group waits`, async (t) => {
+  test(`a row claimed by another worker during the work in one update, which then ${ends}: its group waits`, async (t) => {
     const { db, queue, send, consumer } = await sqsScene(t)
     await createSummaries(db, 1)
     const url = await queue({ fifo: true })

@@ -1,19 +1,20 @@
-// When a message cannot be kept invisible somebody else gets it, while its handler runs: what each way of handling makes of
-// it.
+// When the visibility of a message expires while its handler runs, another consumer receives it: the result of each way of
+// handling.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { kind, messageSource } from '../../src/index.ts'
 import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { type MovableClock, movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { gate, isEmpty, next, type SqsScene, sqsScene, through } from './scene.ts'
+import { isEmpty, next, type SqsScene, sqsScene, through } from './scene.ts'
 
 const body = z.object({ id: z.number() })
-/** With no room for another one, so that none of its receives takes what comes again. */
+/** With no room for another one, so that none of its receives takes the redelivered message. */
 const ONE = { concurrency: 1 } as const
 const VISIBILITY_MS = 30_000
 const ARROWS = { pending: ['completed'] } as const
@@ -27,7 +28,7 @@ async function ownScene(t: TestContext): Promise<OwnScene> {
   return { ...(await sqsScene(t)), clock }
 }
 
-/** The handler runs, and nobody has extended its message in time: others may have it now. */
+/** The handler runs, and its visibility has expired: other consumers may receive the message. */
 async function losesIt({ clock, sqs }: OwnScene, url: string, started: Promise<void>): Promise<void> {
   await started
   clock.pass(VISIBILITY_MS)
@@ -57,7 +58,7 @@ test('a function: it is aborted, another delivery does the work, and the stale r
       handle: async ({ signal }) => {
         signal.addEventListener('abort', aborted.open)
         started.open()
-        await late.opened // It does not heed its signal, and returns as if all were well.
+        await late.opened // It ignores its signal and returns normally.
       },
     },
     client,
@@ -77,7 +78,7 @@ test('a function: it is aborted, another delivery does the work, and the stale r
   await isEmpty(scene, url)
 })
 
-test('in two phases: the effect goes on and happens once, since whoever gets the message finds the claim', async (t) => {
+test('in two phases: the effect goes on and happens once, since the next consumer finds the row claimed', async (t) => {
   const scene = await ownScene(t)
   const { db, queue, send, consumer, provider } = scene
   await createSummaries(db, 1)
@@ -132,7 +133,7 @@ test('in one update: the work is done twice, the row is changed once, and no fai
     },
   )
   const slow = consumer({ ...ONE, queueUrl: url, body, handle: slowWork }, withoutHeartbeat(scene).client)
-  const stopped = new Promise((resolve) => slow.on('expired', () => resolve(slow.stop()))) // Or it would get it again.
+  const stopped = new Promise((resolve) => slow.on('expired', () => resolve(slow.stop()))) // Otherwise it would receive it again.
   await send(url, { id: 1 })
   await losesIt(scene, url, started.opened)
   await stopped

@@ -1,4 +1,4 @@
-// How messages are extended: whom, for how long, and until when SQS is waited for.
+// How messages are extended: which, for how long, and how long to wait for SQS.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { HeldMessage } from '../../src/consumer/held.ts'
@@ -7,10 +7,11 @@ import type { LogEntry } from '../../src/index.ts'
 import type { Refusal } from '../../src/runtime/batcher.ts'
 import type { SqsClient } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { inTime } from '../support/worker.ts'
-import { gate, next, silence, told } from './scene.ts'
+import { next, nextEvents, silence } from './scene.ts'
 import { heldMessage, message, refusing, STANDARD, scripted, settled } from './scripted.ts'
 
 const TWELVE_HOURS_S = 43_200
@@ -24,7 +25,7 @@ interface Extension {
   readonly signal: AbortSignal
 }
 
-/** A Visibility that runs, and what it asks for. */
+/** A running Visibility, and its requests. */
 function extending(t: TestContext, timeoutMs: number, answer: (extension: Extension) => Promise<readonly Refusal[]>) {
   const extensions: Extension[] = []
   const expired: string[] = []
@@ -50,7 +51,7 @@ function held(id: string, agoMs: number, forMs: number): HeldMessage {
   return heldMessage(id, now - agoMs, agoMs + forMs)
 }
 
-test('an extension is waited for ten seconds at most, and hung up on when the consumer stops', async (t) => {
+test('an extension has at most ten seconds, and is aborted when the consumer stops', async (t) => {
   const { visibility, extensions } = extending(t, MANY_MINUTES_MS, ({ signal }) => silence(signal))
   await visibility.hold([held('due', MANY_MINUTES_MS * 0.5, MANY_MINUTES_MS * 0.5)])
   await until('it is extended', () => extensions.length === 1)
@@ -67,7 +68,7 @@ test('a short timeout is not spent waiting for an extension', async (t) => {
   assert.equal(extensions[0]!.withinMs, 8_000)
 })
 
-test('what is handed back while others are extended is not extended any more', async (t) => {
+test('a message returned while others are extended is not extended any more', async (t) => {
   const answers = gate()
   const { visibility, extensions } = extending(t, MANY_MINUTES_MS, () => answers.opened.then(() => []))
   const many = Array.from({ length: 200 }, (_, index) => held(`${index}`, MANY_MINUTES_MS / 2, MANY_MINUTES_MS / 2))
@@ -84,7 +85,7 @@ test('what is handed back while others are extended is not extended any more', a
   )
 })
 
-test('SQS hides a message for twelve hours in all: what is left of them is asked for', () => {
+test('SQS hides a message for twelve hours in all: extensions use the rest of them', () => {
   const queue = new SqsQueue({} as SqsClient, 'http://localhost/q')
   const now = performance.now()
   const received = (agoS: number) => held('m', agoS * 1_000, 1_000)
@@ -103,7 +104,7 @@ test('SQS hides a message for twelve hours in all: what is left of them is asked
   }
 })
 
-test('at the end of its twelve hours a message is neither extended nor given up before its time', async (t) => {
+test('at the end of its twelve hours a message is neither extended nor given up early', async (t) => {
   const { visibility, extensions, expired } = extending(t, 30_000, async () => [])
   const old = held('old', (TWELVE_HOURS_S - 16) * 1_000, 15_000)
   await visibility.hold([old])
@@ -117,7 +118,7 @@ test('at the end of its twelve hours a message is neither extended nor given up 
   assert.deepEqual([expired, old.isGone, visibility.isInTime(old)], [[], false, true])
 })
 
-test('a message that is to come again in twelve hours is hidden for a little less', async (t) => {
+test('a return with a delay of twelve hours hides the message a little less', async (t) => {
   const { did, start } = scripted([message('m')])
   const consumer = start(t, { queueUrl: STANDARD, handle: () => ({ outcome: 'again', after: '12h' }) })
   const { delayMs, told } = await next(consumer, 'returned')
@@ -125,7 +126,7 @@ test('a message that is to come again in twelve hours is hidden for a little les
   assert.deepEqual(did, [`m in ${delayMs / 1_000} s`])
 })
 
-test('an extension that is refused as its message was deleted just now gives nothing up', async (t) => {
+test('an extension refused because its message was just deleted expires nothing', async (t) => {
   const clock = movableTimers(t)
   const [deleting, refused] = [gate(), gate()]
   const { start } = scripted([message('m')], {
@@ -146,7 +147,7 @@ test('an extension that is refused as its message was deleted just now gives not
   assert.equal(consumer.counts().expired, 0)
 })
 
-test('a throttled extension is not a refusal, whoever is to blame', async (t) => {
+test('a throttled extension is not a refusal, also with SenderFault', async (t) => {
   const clock = movableTimers(t)
   let extensions = 0
   const { start } = scripted([message('m')], {
@@ -171,7 +172,7 @@ test('a throttled extension is not a refusal, whoever is to blame', async (t) =>
   assert.equal(consumer.counts().expired, 0)
 })
 
-test('what a handler throws after its message was given up is in the log', async (t) => {
+test('an error thrown after the message expired is logged', async (t) => {
   const clock = movableTimers(t)
   const log: LogEntry[] = []
   const { start } = scripted([message('m')], {
@@ -205,7 +206,7 @@ test('a handler that takes longer than its timeout is aborted then, however long
   assert.equal((await next(consumer, 'expired')).messageId, '1')
 })
 
-test('to extend hundreds at once makes Node warn of no leak', async (t) => {
+test('extending hundreds of messages causes no leak warning of Node', async (t) => {
   const warnings: string[] = []
   const onWarning = (warning: Error) => warnings.push(warning.message)
   process.on('warning', onWarning)
@@ -223,13 +224,13 @@ test('to extend hundreds at once makes Node warn of no leak', async (t) => {
   })
   const consumer = start(t, { queueUrl: STANDARD, concurrency: 200, visibility: '1s', handle: () => go.opened })
   await inTime(all.opened, 'not sixteen side by side')
-  const handled = told(consumer, 'handled', 1)
+  const handled = nextEvents(consumer, 'handled', 1)
   go.open()
   await handled
   assert.deepEqual(warnings, [])
 })
 
-test('a message is not handed back while its extension is under way: carried out later, that would have the last word', async (t) => {
+test('a message is not returned while its extension is in flight, which would override the return', async (t) => {
   const clock = movableTimers(t)
   const [started, fail, answer] = [gate(), gate(), gate()]
   const order: string[] = []

@@ -1,10 +1,11 @@
-// Consumers in processes of their own, killed at each step of each way of handling. What the effect is counted by is
-// outside of the process, and where there is an effect outside of the database, outside of that.
+// Consumers in processes of their own, killed at each step of each way of handling. Effects are counted outside of the
+// process, and effects outside the database also outside of that.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { SqsConsumer } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { WorkerProcess } from '../support/processes.ts'
 import { startProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
@@ -12,7 +13,7 @@ import { count } from '../support/worker.ts'
 import { createSummaries, letClaimsAge, summaries } from '../tables/summaries.ts'
 import type { Orders } from './programs/consumer.ts'
 import { type Body, handleOf, type Place, type Way } from './programs/ways.ts'
-import { gate, isEmpty, next, type SqsScene, sqsScene, told } from './scene.ts'
+import { isEmpty, next, nextEvents, type SqsScene, sqsScene } from './scene.ts'
 
 const PROGRAM = fileURLToPath(new URL('programs/consumer.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -34,7 +35,7 @@ async function start({ undo, db, sqs }: SqsScene, orders: Omit<Orders, 'url' | '
   return process_
 }
 
-/** It is gone, and by and by so is its hold on what it had received. */
+/** It is dead, and after a while its messages are visible again. */
 async function killed({ sqs }: SqsScene, process_: WorkerProcess, queueUrl: string): Promise<void> {
   assert.deepEqual(await process_.ends(), { code: null, signal: 'SIGKILL' })
   sqs.endTimeouts(queueUrl)
@@ -46,7 +47,7 @@ function successor(scene: SqsScene, queueUrl: string, way: Way, provider: string
   return consumer<Body>({ queueUrl, handle: handleOf(way, surroundings) })
 }
 
-/** How often it has happened, by whoever can tell. */
+/** How often the effect has happened. */
 async function effects({ db, provider }: SqsScene, way: Way): Promise<number> {
   if (way === 'once per message') return count(db, 'from effect')
   if (way === 'into a queue') return count(db, `from leasehold.jobs where kind = 'task'`)
@@ -60,7 +61,7 @@ async function prepare(t: TestContext, rows: number): Promise<SqsScene> {
   return scene
 }
 
-/** As a worker does every so often; here the time has come. */
+/** Runs the recovery, as a worker does regularly. */
 async function recover({ db, send }: SqsScene, url: string): Promise<void> {
   await letClaimsAge(db)
   const publish = async (ids: readonly string[]) => {
@@ -69,7 +70,7 @@ async function recover({ db, send }: SqsScene, url: string): Promise<void> {
   await summaries.recovery({ publish }).run(db.pool)
 }
 
-/** handled: by the next delivery. recovered: it was dropped, and recovery brought another. gone: there was no other. */
+/** handled: by the next delivery. recovered: it was dropped, and recovery sent another. gone: there was no other. */
 type Then = 'handled' | 'already_handled' | 'recovered' | 'gone'
 
 const CASES: readonly [Way, Place, Then, effects: number][] = [
@@ -100,7 +101,7 @@ for (const [way, diesAt, then, times] of CASES) {
     const first = await start(scene, { queueUrl: url, provider: provider.url, way, diesAt, options: ONE })
     await killed(scene, first, url)
     const second = successor(scene, url, way, provider.url)
-    // The dead one's last long poll may have swallowed a delivery.
+    // The dead consumer's last long poll may have received a delivery.
     if (then === 'handled') assert.ok((await next(second, 'handled')).receiveCount > 1)
     else if (then !== 'gone') assert.ok((await next(second, 'already_handled')).receiveCount > 1)
     if (then === 'recovered') {
@@ -134,9 +135,9 @@ for (const way of ['two phases', 'one update'] as const) {
     await killed(scene, first, url)
     hold.open()
     const second = successor(scene, url, way, slow.url, true)
-    const handled = told(second, 'handled', 10)
+    const handled = nextEvents(second, 'handled', 10)
     if (way === 'two phases') {
-      await told(second, 'already_handled', 10)
+      await nextEvents(second, 'already_handled', 10)
       await recover(scene, url)
     }
     await handled
@@ -168,7 +169,7 @@ for (const [fifo, letters] of [
   })
 }
 
-test('on SIGTERM what does not end in time is handed back, and the process leaves', async (t) => {
+test('on SIGTERM messages that do not end in time are returned, and the process leaves', async (t) => {
   const scene = await prepare(t, 1)
   const { undo, queue, send } = scene
   const hold = gate()
@@ -185,7 +186,7 @@ test('on SIGTERM what does not end in time is handed back, and the process leave
   assert.deepEqual([reason, delayMs], ['stopping', 0])
   assert.equal((await handled).receiveCount, 2)
   await first.prints('stopped')
-  hold.open() // Its call is answered at last.
+  hold.open() // Its call gets its reply at last.
   assert.deepEqual(await first.ends(), { code: 0, signal: null })
   assert.equal(first.all('handled').length, 0)
   await isEmpty(scene, url)

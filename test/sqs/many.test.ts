@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { inTwoPhases } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries } from '../tables/summaries.ts'
-import { gate, isEmpty, sqsScene, told } from './scene.ts'
+import { isEmpty, nextEvents, sqsScene } from './scene.ts'
 
 const MANY = 1_000
 
@@ -17,7 +18,7 @@ test('a thousand slow handlers at once need no more than ten connections', async
     url,
     [...new Array(MANY).keys()].map((n) => ({ id: n + 1 })),
   )
-  // Whoever would hold one while it works makes the others wait for ever.
+  // A handler that held a connection while it works would make the others wait for ever.
   const pool = new pg.Pool({ connectionString: db.url, max: 10 })
   undo.after(() => pool.end())
   const all = gate()
@@ -34,7 +35,7 @@ test('a thousand slow handlers at once need no more than ten connections', async
       },
     }),
   })
-  await told(busy, 'handled', MANY)
+  await nextEvents(busy, 'handled', MANY)
   assert.equal(await count(db, `from summary where status = 'completed' and attempt_count = 0`), MANY)
   assert.deepEqual([inside, busy.counts().received, busy.counts().redelivered], [MANY, MANY, 0])
   await isEmpty(scene, url)

@@ -1,4 +1,4 @@
-// A way of handling that cannot work says so when it is made, and not with each message.
+// Invalid options of a way of handling are refused when it is made, not with each message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { kind, messageSource } from '../../src/index.ts'
@@ -13,7 +13,7 @@ const [mail, source] = [kind('mail'), messageSource('test')]
 const arrow = { from: 'pending', to: 'completed' }
 const flat = statusTable('summary', { phases: false })
 
-/** As somebody who writes JavaScript calls them. */
+/** As a JavaScript program calls them. */
 type Loose = (...given: unknown[]) => unknown
 const [two, one, once, queue, queues] = [
   inTwoPhases,
@@ -64,7 +64,7 @@ for (const [what, make, says] of [
   })
 }
 
-test('what can work is not refused', () => {
+test('valid options are accepted', () => {
   two(summaries, pool, { id: f, effect: f })
   one(flat, pool, { ...arrow, id: f, work: f })
   once(leasehold, source, f, { key: f })
@@ -72,6 +72,6 @@ test('what can work is not refused', () => {
   for (const kindOf of ['type', f]) queues(leasehold, { kinds: [mail], kindOf, input: f, key: f })
 })
 
-test('to look for a status that nobody declared is a mistake, not a row that is past it', async () => {
+test('an undeclared status in the options is refused, and does not count as already handled', async () => {
   await assert.rejects(summaries.look(pool as never, 1, 'pendign' as never), /no status pendign; there are pending/)
 })

@@ -1,13 +1,14 @@
-// The ways of handling a message: what each answers, how often its effect happens, and what is left of the message.
+// The ways of handling a message: the outcome of each, how often its effect happens, and the state of the message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
 import { kind, messageSource } from '../../src/index.ts'
 import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, intoQueues } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { callProvider } from '../support/provider.ts'
 import { count } from '../support/worker.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { isEmpty, next, nextEvents, sqsScene, through } from './scene.ts'
 
 const body = z.object({ id: z.number() })
 
@@ -28,7 +29,7 @@ test('in two phases: ten deliveries, one effect, and duplicates are counted', as
       },
     }),
   })
-  const [[handled]] = await Promise.all([told(busy, 'handled', 1), told(busy, 'already_handled', 9)])
+  const [[handled]] = await Promise.all([nextEvents(busy, 'handled', 1), nextEvents(busy, 'already_handled', 9)])
   assert.deepEqual([handled!.rowId, handled!.deleted, handled!.receiveCount], ['1', true, 1])
   assert.equal((await summary(db, 1)).status, 'completed')
   assert.equal(provider.happened(), 1)
@@ -37,7 +38,7 @@ test('in two phases: ten deliveries, one effect, and duplicates are counted', as
   assert.deepEqual([received, done, already_handled, returned, failed], [10, 1, 9, 0, 0])
 })
 
-test('in two phases: what the effect throws is in the row, the message is gone, and recovery brings another', async (t) => {
+test('in two phases: an error is recorded in the row, the message deleted, and recovery sends another', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
   await createSummaries(db, 1)
@@ -103,7 +104,7 @@ test('in one update: two overlapping deliveries both do the work, one changes th
   await isEmpty(scene, url)
 })
 
-test('in one update: what the work throws is in the row', async (t) => {
+test('in one update: an error of the work is recorded in the row', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
   await createSummaries(db, 1)
@@ -140,18 +141,18 @@ test('once per message: a counter moves once, also when a message is delivered o
       { key: ({ body }) => body.payment },
     ),
   })
-  await Promise.all([told(busy, 'handled', 1), told(busy, 'already_handled', 9)])
+  await Promise.all([nextEvents(busy, 'handled', 1), nextEvents(busy, 'already_handled', 9)])
   assert.equal((await db.pool.query('select amount from balance')).rows[0].amount, 1)
   await isEmpty(scene, url)
 })
 
-test('into a queue of ours: one job per message id, and the message is deleted after it', async (t) => {
+test('into a queue: one job per message id, and the message is deleted after it', async (t) => {
   const scene = await sqsScene(t)
   const { db, lh, queue, send, sendMany, consumer } = scene
   const mail = kind('mail', { input: z.object({ to: z.string() }) })
   const url = await queue()
   const busy = consumer({ queueUrl: url, body: z.object({ to: z.string() }), handle: intoQueue(lh, mail) })
-  const handled = told(busy, 'handled', 3)
+  const handled = nextEvents(busy, 'handled', 3)
   const messageId = await send(url, { to: 'ann' })
   await sendMany(url, [{ to: 'bob' }, { to: 'bob' }])
   await handled
@@ -160,7 +161,7 @@ test('into a queue of ours: one job per message id, and the message is deleted a
   await isEmpty(scene, url)
 })
 
-test('into queues of ours: the kind by a field, one business key one job, and another input under it is a dead letter', async (t) => {
+test('into queues: the kind by a field, one business key one job, and another input under it is a dead letter', async (t) => {
   const scene = await sqsScene(t)
   const { db, lh, queue, send, consumer, receive } = scene
   const [mail, print] = [kind('mail'), kind('print')]
@@ -170,7 +171,7 @@ test('into queues of ours: the kind by a field, one business key one job, and an
     deadLetterQueueUrl: dead,
     handle: intoQueues(lh, { kinds: [mail, print], kindOf: 'type', key: ({ body }) => body.id }),
   })
-  const done = Promise.all([told(busy, 'handled', 2), next(busy, 'already_handled')])
+  const done = Promise.all([nextEvents(busy, 'handled', 2), next(busy, 'already_handled')])
   for (const type of ['mail', 'print', 'mail']) await send(url, { type, id: 'a' })
   await done
   assert.equal(await count(db, `from leasehold.jobs where kind in ('mail', 'print')`), 2)
@@ -196,7 +197,7 @@ for (const [known, end] of [
   ['by its id', 'already_handled'],
   ['by a key of its own', 'dead_letter'],
 ] as const) {
-  test(`into queues of ours, ${known}: a redelivery whose input comes out differently is ${end}`, async (t) => {
+  test(`into queues, ${known}: a redelivery whose input comes out differently is ${end}`, async (t) => {
     const scene = await sqsScene(t)
     const { db, lh, sqs, queue, send, consumer, depth } = scene
     const [url, dead] = [await queue(), await queue()]
@@ -227,7 +228,7 @@ for (const [known, end] of [
   })
 }
 
-test('a function of ones own: the message is deleted when it returns, and comes again when it throws', async (t) => {
+test('a custom function: the message is deleted when it returns, and redelivered when it throws', async (t) => {
   const scene = await sqsScene(t)
   const { queue, send, consumer, log } = scene
   const url = await queue()
@@ -255,7 +256,7 @@ test('a function of ones own: the message is deleted when it returns, and comes 
   for (const { message } of log) assert.doesNotMatch(message, /secret|hello/)
 })
 
-test('an answer that nobody knows deletes nothing', async (t) => {
+test('an unknown outcome deletes nothing', async (t) => {
   const scene = await sqsScene(t)
   const { queue, send, consumer } = scene
   const url = await queue()

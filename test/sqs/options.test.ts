@@ -8,7 +8,7 @@ import { silence, through } from './scene.ts'
 const GOOD = { queueUrl: 'https://sqs.eu-west-1.amazonaws.com/1/q', handle: () => {} }
 const client = through({} as SqsClient, (_, __, ___, signal) => silence(signal))
 
-test('options that cannot be used are refused at once, by name', () => {
+test('invalid options are refused at once, with their name', () => {
   for (const [options, option] of [
     [{ visibilty: '30s' }, 'SqsConsumer.visibilty'],
     [{ queueUrl: 'q' }, 'SqsConsumer.queueUrl'],
@@ -45,8 +45,8 @@ test('options that cannot be used are refused at once, by name', () => {
   )
 })
 
-/** What is said of one option. */
-function said(options: object): string {
+/** The reason in the error about one option. */
+function reasonOf(options: object): string {
   try {
     new SqsConsumer(client, { ...GOOD, ...options } as SqsConsumerOptions)
     return ''
@@ -55,34 +55,34 @@ function said(options: object): string {
   }
 }
 
-test('a number that was meant to be seconds is told from one that is too small', () => {
+test('a number that was meant as seconds gets a hint', () => {
   const range = "it must be whole seconds, from '1s' to '43200s'"
-  assert.equal(said({ visibility: 30 }), `${range}; 30 is 30 milliseconds, for seconds write '30s'.`)
+  assert.equal(reasonOf({ visibility: 30 }), `${range}; 30 is 30 milliseconds, for seconds write '30s'.`)
   assert.equal(
-    said({ wait: 20 }),
+    reasonOf({ wait: 20 }),
     "it must be whole seconds, from '1s' to '20s'; 20 is 20 milliseconds, for seconds write '20s'.",
   )
-  assert.equal(said({ visibility: '1500ms' }), `${range}.`)
-  assert.equal(said({ visibility: '13h' }), `${range}.`)
-  for (const visibility of [30_000, '30s', '1m', '30000ms']) assert.equal(said({ visibility }), '')
+  assert.equal(reasonOf({ visibility: '1500ms' }), `${range}.`)
+  assert.equal(reasonOf({ visibility: '13h' }), `${range}.`)
+  for (const visibility of [30_000, '30s', '1m', '30000ms']) assert.equal(reasonOf({ visibility }), '')
 })
 
-test('of a queue its URL is wanted, and an ARN is called one', () => {
+test('a queue needs its URL, and an ARN is recognised', () => {
   const such = ', such as https://sqs.eu-west-1.amazonaws.com/123456789012/orders.'
   for (const option of ['queueUrl', 'deadLetterQueueUrl']) {
     const arn = 'arn:aws:sqs:eu-west-1:123456789012:orders'
-    assert.equal(said({ [option]: arn }), `it is the queue's ARN; what is wanted is its URL${such}`)
-    assert.equal(said({ [option]: 'my-queue' }), `it must be the URL of a queue${such}`)
-    assert.equal(said({ [option]: 'http://localhost:4566/000000000000/orders' }), '')
+    assert.equal(reasonOf({ [option]: arn }), `it is the queue's ARN; what is wanted is its URL${such}`)
+    assert.equal(reasonOf({ [option]: 'my-queue' }), `it must be the URL of a queue${such}`)
+    assert.equal(reasonOf({ [option]: 'http://localhost:4566/000000000000/orders' }), '')
   }
 })
 
-test('a misspelt option is refused with what is meant', () => {
-  assert.match(said({ visibilty: '30s' }), /did you mean visibility\?$/)
-  assert.match(said({ constructor: 1 }), /^there is no such option/)
+test('a misspelt option is refused with the likely name', () => {
+  assert.match(reasonOf({ visibilty: '30s' }), /did you mean visibility\?$/)
+  assert.match(reasonOf({ constructor: 1 }), /^there is no such option/)
 })
 
-test('a consumer that was stopped before it ran ends at once, and a listener that throws harms nobody', async () => {
+test('a consumer that was stopped before it ran ends at once, and a listener that throws does no harm', async () => {
   const early = new SqsConsumer(client, { ...GOOD, signals: [] })
   await early.stop()
   await early.run()

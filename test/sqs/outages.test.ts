@@ -1,14 +1,15 @@
-// Whose fault it is: a database that is away is nobody's, and what a handler cannot reach is the handler's own business.
+// An outage of the database is not a failure of the message; what a handler cannot reach is its own failure.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { kind, Leasehold, type LogEntry, messageSource } from '../../src/index.ts'
 import { type Handle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, SqsConsumer } from '../../src/sqs/index.ts'
 import { freshDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { inTime, lastFirst } from '../support/worker.ts'
 import { summaries } from '../tables/summaries.ts'
-import { gate, next, silence, sqsScene, told } from './scene.ts'
+import { next, nextEvents, silence, sqsScene } from './scene.ts'
 import { message, type Request, STANDARD, scripted, settled } from './scripted.ts'
 
 const gone = Object.assign(new Error('terminating connection'), { code: '57P01' })
@@ -17,7 +18,7 @@ const mostOf = (requests: readonly Request[]) => requests.map(({ asked }) => ask
 const id = () => 1
 const refused = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
 
-test('a handler that reaches nobody has thrown, and as many messages are asked for as before', async (t) => {
+test('a handler with a connection error of its own has thrown, and receives go on', async (t) => {
   const { start, all } = scripted([message('1')])
   const consumer = start(t, { queueUrl: STANDARD, handle: refused })
   assert.equal((await next(consumer, 'returned')).reason, 'threw')
@@ -25,7 +26,7 @@ test('a handler that reaches nobody has thrown, and as many messages are asked f
   assert.deepEqual([all('ReceiveMessage')[1]!.asked.MaxNumberOfMessages, consumer.counts().problem], [10, 0])
 })
 
-test('once per message: what its work cannot reach is its own business, too', async (t) => {
+test('once per message: a connection error of its work is its own failure, too', async (t) => {
   const { queue, send, consumer, lh } = await sqsScene(t)
   const url = await queue()
   const busy = consumer({ queueUrl: url, handle: inOneTransaction(lh, messageSource('test'), refused) })
@@ -34,7 +35,7 @@ test('once per message: what its work cannot reach is its own business, too', as
   assert.equal((await returned).reason, 'threw')
 })
 
-test('a database that cannot be asked is told as such in each way of handling', async (t) => {
+test('an unreachable database is reported as such in each way of handling', async (t) => {
   const undo = lastFirst(t)
   const connectionString = 'postgres://127.0.0.1:1/nobody'
   const pool = new pg.Pool({ connectionString })
@@ -57,7 +58,7 @@ test('a database that cannot be asked is told as such in each way of handling', 
   }
 })
 
-test('while the database is away one message is taken, and the next when that one has found out', async (t) => {
+test('while the database is away one message probes it at a time', async (t) => {
   const [away, back] = [gate(), gate()]
   const deliveries = ['1', '2', '3', '4']
   const { start, all } = scripted([], {
@@ -79,13 +80,13 @@ test('while the database is away one message is taken, and the next when that on
   await inTime(away.opened, 'not asked again')
   await settled()
   assert.deepEqual(mostOf(all('ReceiveMessage')), [10, 1], 'the second one has not found out yet')
-  const handled = told(consumer, 'handled', 3)
+  const handled = nextEvents(consumer, 'handled', 3)
   back.open()
   await handled
   assert.deepEqual(mostOf(all('ReceiveMessage')).slice(0, 4), [10, 1, 10, 10])
 })
 
-test('a poison message says nothing of the database: messages are still asked for one at a time', async (t) => {
+test('a poison message does not probe the database: messages are still received one at a time', async (t) => {
   const deliveries = [message('1'), { ...message('2'), Body: '{' }]
   const { start, all } = scripted([], {
     ReceiveMessage: ({ signal }) => {
@@ -98,7 +99,7 @@ test('a poison message says nothing of the database: messages are still asked fo
   assert.deepEqual(mostOf(all('ReceiveMessage')), [10, 1, 1])
 })
 
-test('a table that is not there, or a schema that was not migrated, is told as such in each way of handling', async (t) => {
+test('a missing table or schema is reported as a database problem in each way of handling', async (t) => {
   const undo = lastFirst(t)
   const db = await freshDatabase(undo as TestContext)
   const leasehold = new Leasehold({ pool: db.pool, schema: 'elsewhere', log: () => {} })
@@ -112,12 +113,12 @@ test('a table that is not there, or a schema that was not migrated, is told as s
   for (const handle of ways) {
     const consumer = scripted([message('1')]).start(undo, { queueUrl: STANDARD, handle: handle as Handle })
     const [returned, problem] = [next(consumer, 'returned'), next(consumer, 'problem')]
-    assert.equal((await returned).reason, 'database') // So the next is asked for alone.
+    assert.equal((await returned).reason, 'database') // So the next message is received alone.
     assert.equal((await problem).doing, 'asking the database')
   }
 })
 
-test('a table that a function of ones own does not find is its own business', async (t) => {
+test('a table that a custom function does not find is its own failure', async (t) => {
   const undo = lastFirst(t)
   const db = await freshDatabase(undo as TestContext)
   const leasehold = new Leasehold({ pool: db.pool, log: () => {} })
@@ -160,13 +161,13 @@ for (const [what, use] of USERS) {
     const { rows } = await pool.query('select pg_backend_pid() as pid')
     const lost = new Promise((resolve) => pool.once('remove', resolve))
     await db.pool.query('select pg_terminate_backend($1)', [rows[0].pid])
-    await lost // With nobody to tell, Node has ended the process by now.
+    await lost // Without a listener, Node would have ended the process by now.
     const { rows: later } = await pool.query('select pg_backend_pid() as pid')
     assert.notEqual(later[0].pid, rows[0].pid)
   })
 }
 
-test('whoever hears of lost connections already is not overruled, and the first log that there is hears of them', async (t) => {
+test('a user’s own error listener stays alone, and otherwise the first log gets lost connections', async (t) => {
   const undo = lastFirst(t)
   const own = new pg.Pool()
   own.on('error', () => {})
@@ -182,13 +183,13 @@ test('whoever hears of lost connections already is not overruled, and the first 
     log: ({ message }: LogEntry) => void heard.push(message),
   }
   new SqsConsumer({ send: refused } as never, options)
-  const leasehold = new Leasehold({ pool, log: () => assert.fail('told twice') })
+  const leasehold = new Leasehold({ pool, log: () => assert.fail('reported twice') })
   undo.after(() => leasehold.close())
   pool.emit('error', new Error('lost'), {} as never)
   assert.deepEqual([pool.listenerCount('error'), heard], [1, ['an idle connection was lost']])
 })
 
-test('when it is over, that is logged once, for each that was in trouble', async (t) => {
+test('the end of each problem is logged once', async (t) => {
   const hangUp = () => {
     throw Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' })
   }
@@ -218,7 +219,7 @@ test('when it is over, that is logged once, for each that was in trouble', async
     handle: ({ id }) => (id === '2' ? Promise.reject(gone) : undefined),
     log: (entry) => entry.messageId === undefined && log.push(entry.message.replace(/\d+ s$/, 'a while')),
   })
-  await told(consumer, 'handled', 2)
+  await nextEvents(consumer, 'handled', 2)
   assert.deepEqual(log.filter((line) => line.includes('again after')).toSorted(), [
     'SQS queue q: deleting works again after a while',
     'SQS queue q: returning works again after a while',

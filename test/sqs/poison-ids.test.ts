@@ -1,4 +1,4 @@
-// A message that names what no row or job can be called is poison. What the functions that read it throw is not its fault.
+// A message with an impossible id or key is poison. Errors of the functions that read it are not.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { kind, messageSource } from '../../src/index.ts'
@@ -29,7 +29,7 @@ function byKey(key: Id): readonly AnsweringHandle<Body>[] {
   ]
 }
 
-/** What becomes of this message: `dead, invalid_body`, `returned, threw`. */
+/** The outcome of this message: `dead, invalid_body`, `returned, threw`. */
 async function end(t: TestContext, handle: AnsweringHandle<Body>, body: unknown): Promise<string> {
   const { start } = scripted([{ ...message('1'), Body: JSON.stringify(body) }])
   const undo = lastFirst(t)
@@ -60,7 +60,7 @@ test('a key that is missing, empty, too long or has a NUL is a dead letter', asy
   }
 })
 
-test('a function that throws, or answers what is no key or a promise, is not the fault of the message', async (t) => {
+test('a function that throws, or returns no key or a promise, does not make the message poison', async (t) => {
   const db = await freshDatabase(t)
   await createSummaries(db, 1)
   const throws = () => {
@@ -72,7 +72,7 @@ test('a function that throws, or answers what is no key or a promise, is not the
   }
 })
 
-test('a trigger that refuses the claim with a bad value of its own says nothing about the id', async (t) => {
+test('a trigger that refuses the claim with a bad value does not make the id poison', async (t) => {
   const db = await freshDatabase(t)
   await createSummaries(db, 1)
   await db.pool.query(`create function no() returns trigger language plpgsql as $$ begin return 1 / 0; end $$;

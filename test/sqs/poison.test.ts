@@ -1,4 +1,4 @@
-// Messages that can never be handled, and messages that cannot be handled yet: none is deleted in silence, none spins.
+// Messages that can never be handled, or not yet: none is deleted silently, none is redelivered without backoff.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
@@ -7,10 +7,11 @@ import { Acknowledger } from '../../src/consumer/acknowledger.ts'
 import { Cancel, Fatal, RetryAfter } from '../../src/index.ts'
 import { inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { gate } from '../support/gate.ts'
 import { callProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { gate, isEmpty, next, redeliveringAfter, sqsScene, through, told } from './scene.ts'
+import { isEmpty, next, nextEvents, redeliveringAfter, sqsScene, through } from './scene.ts'
 import { message, STANDARD, scripted } from './scripted.ts'
 
 const body = z.object({ id: z.number() })
@@ -41,8 +42,8 @@ test('not JSON, too large, not of the schema, given up by its handler: a dead le
   ] as const) {
     const buried = next(busy, 'dead_letter')
     const messageId = await send(url, text, { attributes: { trace: 'abc' } })
-    const told = await buried
-    assert.deepEqual([told.messageId, told.reason, told.deleted], [messageId, reason, true])
+    const buriedAs = await buried
+    assert.deepEqual([buriedAs.messageId, buriedAs.reason, buriedAs.deleted], [messageId, reason, true])
     const [letter] = await receive(dead, 60)
     assert.equal(letter!.Body, text)
     const { trace, 'leasehold.reason': noted } = letter!.MessageAttributes!
@@ -52,7 +53,7 @@ test('not JSON, too large, not of the schema, given up by its handler: a dead le
   for (const { message } of log) assert.doesNotMatch(message, /secret/)
 })
 
-test('a message with as many attributes as SQS takes keeps them all, and its reason is in the log', async (t) => {
+test('a message with as many attributes as SQS accepts keeps them all, and its reason is in the log', async (t) => {
   const scene = await sqsScene(t)
   const { queue, send, consumer, receive } = scene
   const [url, dead] = [await queue(), await queue()]
@@ -64,7 +65,7 @@ test('a message with as many attributes as SQS takes keeps them all, and its rea
   assert.deepEqual(Object.keys(letter!.MessageAttributes!).sort(), [...'abcdefghij'])
 })
 
-test('without a queue for them they stay, unseen for the longest backoff, and nothing is deleted', async (t) => {
+test('without a dead-letter queue poison stays, hidden for the longest backoff, and nothing is deleted', async (t) => {
   const scene = await sqsScene(t)
   const { queue, send, consumer, depth } = scene
   const url = await queue()
@@ -98,7 +99,7 @@ for (const [way, handle] of [
   ['in two phases', inTwoPhases<{ id: number }, never>],
   ['in one update', undefined],
 ] as const) {
-  test(`a message before its row, ${way}: it comes again later, and nothing has happened until then`, async (t) => {
+  test(`a message before its row, ${way}: it is redelivered later, and nothing has happened until then`, async (t) => {
     const scene = await sqsScene(t)
     const { db, provider, sqs, queue, send, consumer } = scene
     await createSummaries(db, 0)
@@ -128,7 +129,7 @@ test('the backoff grows with each delivery, and a handler may ask for its own', 
   const scene = await sqsScene(t)
   const { sqs, queue, send, consumer } = scene
   const url = await queue()
-  // Delivered for the n-th time, says SQS.
+  // SQS counts the n-th delivery.
   const client = through(sqs.client, async (name, send) => {
     const answer = (await send()) as { Messages?: { Attributes: Record<string, string>; Body: string }[] }
     if (name === 'ReceiveMessage') {
@@ -147,7 +148,7 @@ test('the backoff grows with each delivery, and a handler may ask for its own', 
     },
     client,
   )
-  // The first ones may come again meanwhile.
+  // The first ones may be redelivered meanwhile.
   const delays = new Map<string, number>()
   busy.on('returned', ({ messageId, delayMs }) => delays.set(messageId, delayMs))
   const seconds: number[] = []
@@ -186,7 +187,7 @@ test('a message reaches the dead letters of SQS when its row never comes, and no
       },
     }),
   })
-  const [returned, failed] = [told(busy, 'returned', 2), next(busy, 'failed')]
+  const [returned, failed] = [nextEvents(busy, 'returned', 2), next(busy, 'failed')]
   await send(url, { id: 1 })
   await send(url, { id: 99 })
   await failed
@@ -204,7 +205,7 @@ test('a message reaches the dead letters of SQS when its row never comes, and no
   assert.deepEqual([busy.counts().received, others], [3, []])
 })
 
-test('while the database is away messages come back, nothing is counted against their rows, and few are asked for', async (t) => {
+test('while the database is away messages are returned, their rows unchanged, and few are received', async (t) => {
   const scene = await sqsScene(t)
   const { db, undo, sqs, queue, sendMany, consumer } = scene
   await createSummaries(db, 20)
@@ -234,7 +235,7 @@ test('while the database is away messages come back, nothing is counted against 
     },
     client,
   )
-  const [returned, handled] = [told(busy, 'returned', 11), told(busy, 'handled', 20)]
+  const [returned, handled] = [nextEvents(busy, 'returned', 11), nextEvents(busy, 'handled', 20)]
   await sendMany(
     url,
     [...new Array(20).keys()].map((n) => ({ id: n + 1 })),
@@ -253,7 +254,7 @@ test('while the database is away messages come back, nothing is counted against 
   await isEmpty(scene, url)
 })
 
-test('a handler that gives a message up without a reason has thrown: nothing is lost, and its group goes on', async (t) => {
+test('a dead letter without a reason counts as thrown: nothing is lost, and its group goes on', async (t) => {
   const { start, did } = scripted([message('a1', 'a'), message('a2', 'a')])
   const noReason = { outcome: 'dead_letter' } as never
   const consumer = start(t, { onGroupFailure: 'skip', handle: ({ id }) => (id === 'a1' ? noReason : undefined) })
@@ -263,7 +264,7 @@ test('a handler that gives a message up without a reason has thrown: nothing is 
   assert.deepEqual(did, ['a1 in 1 s', 'delete a2'])
 })
 
-test('a mistake of ours in the end of a message neither ends the process nor stops its group', async (t) => {
+test('an internal error while a message ends neither ends the process nor stops its group', async (t) => {
   t.mock.method(Acknowledger.prototype, 'return', () => Promise.reject(new Error('a mistake')))
   const { start } = scripted([message('a1', 'a'), message('a2', 'a')])
   const consumer = start(t, { onGroupFailure: 'skip', handle: ({ id }) => (id === 'a1' ? fails() : undefined) })
@@ -285,13 +286,13 @@ test('Cancel, thrown by a function: the message is no longer wanted, and deleted
   assert.deepEqual(did, ['delete 1'])
 })
 
-test('what was released, and not because the consumer stops, comes again after its backoff or when it was asked to', async (t) => {
+test('a released message is redelivered after its backoff or its own delay', async (t) => {
   const { start, did } = scripted([message('1', undefined, 10), message('2', undefined, 10)])
   const consumer = start(t, {
     queueUrl: STANDARD,
     handle: ({ id }) => ({ outcome: 'released', ...(id === '1' ? {} : { delayMs: 7_000 }) }),
   })
-  await told(consumer, 'returned', 2)
+  await nextEvents(consumer, 'returned', 2)
   const [first, second] = did.toSorted()
   assert.match(first!, /^1 in \d{3} s$/)
   assert.equal(second, '2 in 7 s')

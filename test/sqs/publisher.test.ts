@@ -1,13 +1,12 @@
-// Messages that say "process row X": all arrive, whatever happens to requests and replies, or the caller learns which did
-// not.
+// Messages about rows: all arrive despite lost requests and replies, or the caller learns which did not.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { SQSClient } from '@aws-sdk/client-sqs'
 import type { NotSentError } from '../../src/core/errors.ts'
 import { SqsPublisher, type SqsPublisherOptions } from '../../src/sqs/publisher.ts'
 import type { FaultySqsOptions } from '../../tools/faulty-sqs.ts'
-import { gate } from '../support/database.ts'
 import { failureOf } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { codeOf } from '../support/worker.ts'
 import { type BehindProxy, queueBehindProxy } from './behind-proxy.ts'
@@ -40,7 +39,7 @@ test('a thousand ids arrive, once each, in a hundred requests', async (t) => {
   assert.equal(proxy.requests.get('SendMessageBatch'), 100)
 })
 
-test('nothing to send is nothing sent, and an id that is given twice is sent once', async (t) => {
+test('an empty list sends nothing, and an id that is given twice is sent once', async (t) => {
   const { publisher, proxy, drainIds } = await scene(t)
   await publisher().publish([])
   assert.equal(proxy.requests.size, 0)
@@ -48,7 +47,7 @@ test('nothing to send is nothing sent, and an id that is given twice is sent onc
   assert.deepEqual(await drainIds(), ['a', 'b'])
 })
 
-test('ids may be numbers, large ones too; what is made of them is made of text', async (t) => {
+test('ids may be numbers, large ones too; the callbacks receive them as text', async (t) => {
   const { publisher, drainIds } = await scene(t)
   const seen: string[] = []
   const body = (id: string) => {
@@ -62,8 +61,8 @@ test('ids may be numbers, large ones too; what is made of them is made of text',
 
 test('calls at the same time share requests, and no more requests are open than allowed', async (t) => {
   const { publisher, proxy, drainIds } = await scene(t)
-  const { promise, open } = gate()
-  const arrived = proxy.fault({ fault: 'delay', until: promise, times: 2 })
+  const { opened, open } = gate()
+  const arrived = proxy.fault({ fault: 'delay', until: opened, times: 2 })
   const sender = publisher({ concurrency: 2 })
   const publishing = ids(42).map((id) => sender.publish([id]))
   await arrived
@@ -99,7 +98,7 @@ test("the sender's faults are reported with their ids at once, and all others ar
       ['row-17', true],
     ],
   )
-  assert.match(unsent[0]!.reason, /InvalidMessageContents: As told/)
+  assert.match(unsent[0]!.reason, /InvalidMessageContents: As scripted/)
   assert.match(message, /row-3 .*row-17/)
   assert.equal((await drainIds()).length, 18)
   assert.equal(proxy.requests.get('SendMessageBatch'), 2)
@@ -113,7 +112,7 @@ test('throttling is not taken for a refusal, of one entry or of a request', asyn
   assert.deepEqual((await drainIds()).sort(), ids(10))
 })
 
-test('what is still failing after the last attempt is reported, and may have arrived', async (t) => {
+test('entries that fail until the last attempt are reported, and may have arrived', async (t) => {
   const { publisher, proxy, drainIds } = await scene(t)
   void proxy.fault({ fault: 'fail part', times: 3, entries: (entry) => entry.includes('row-1') })
   void proxy.fault({ fault: 'drop reply', times: 3 })
@@ -146,9 +145,9 @@ test('lost replies, resets, errors and cut connections: all arrive, some twice',
 test('a reply that never comes is not waited for longer than the timeout', async (t) => {
   const clock = movableTimers(t)
   const { publisher, proxy, drainIds } = await scene(t)
-  const { promise, open } = gate()
+  const { opened, open } = gate()
   t.after(open)
-  const arrived = proxy.fault({ fault: 'late reply', until: promise })
+  const arrived = proxy.fault({ fault: 'late reply', until: opened })
   const published = publisher({ timeout: '30s' }).publish(['a'])
   await arrived
   clock.pass(30_000)
@@ -156,7 +155,7 @@ test('a reply that never comes is not waited for longer than the timeout', async
   assert.deepEqual(await drainIds(), ['a', 'a'])
 })
 
-test('an entry of which the answer says nothing is sent again', async () => {
+test('an entry missing from the reply is sent again', async () => {
   const sizes: number[] = []
   const client = {
     send: async ({ input: { Entries } }: { input: { Entries: { Id: string }[] } }) => {
@@ -169,7 +168,7 @@ test('an entry of which the answer says nothing is sent again', async () => {
   assert.deepEqual([sizes, unsent.map(({ id }) => id)], [[4, 1, 1], ['row-0']])
 })
 
-test('requests stay below the limit of bytes, and what alone is above it is refused', async (t) => {
+test('requests stay below the limit of bytes, and a single message above it is refused', async (t) => {
   const { publisher, proxy, drainIds } = await scene(t)
   const body = (id: string) => ({ id, pad: 'ü'.repeat(id === 'row-2' ? 60_000 : 20_000) })
   const { unsent } = await notSent(publisher({ body, maxBytes: 100_000 }).publish(ids(9)))
@@ -182,7 +181,7 @@ test('requests stay below the limit of bytes, and what alone is above it is refu
   assert.equal(proxy.requests.get('SendMessageBatch'), 4, 'two of 40 kB in each')
 })
 
-test('a limit that is lower than we were told costs requests, but no messages', async (t) => {
+test('a lower limit than configured costs requests, but no messages', async (t) => {
   const { publisher, proxy, drainIds } = await scene(t)
   const body = (id: string) => ({ id, pad: 'x'.repeat(200_000) })
   // Once in the request that is refused as a whole, once alone: it is the second that counts.
@@ -206,7 +205,7 @@ test('every character arrives as it was', async (t) => {
   assert.deepEqual(await drain(), [])
 })
 
-test('a body that cannot be made or would not arrive as it is keeps nobody else from being sent', async (t) => {
+test('a body that cannot be made or would not arrive as it is does not stop the others', async (t) => {
   const { publisher, drainIds } = await scene(t)
   const body = (id: string) => {
     if (id === 'row-1') throw new Error('on purpose')
@@ -224,7 +223,7 @@ test('a body that cannot be made or would not arrive as it is keeps nobody else 
   assert.deepEqual(await drainIds(), ['row-0', 'row-3'])
 })
 
-test('a queue that is not there is reported at once, for every id', async (t) => {
+test('a missing queue is reported at once, for every id', async (t) => {
   const { publisher, proxy, queueUrl } = await scene(t)
   const { unsent } = await notSent(publisher({ queueUrl: `${queueUrl}-not` }).publish(ids(10)))
   assert.ok(unsent.length === 10 && unsent.every(({ refused }) => refused))
@@ -232,7 +231,7 @@ test('a queue that is not there is reported at once, for every id', async (t) =>
   assert.equal(proxy.requests.get('SendMessageBatch'), 1)
 })
 
-test('an SQS that is not there is tried again, then reported as unknown', async (t) => {
+test('an unreachable SQS is retried, then reported as unknown', async (t) => {
   const credentials = { accessKeyId: 'local', secretAccessKey: 'local' }
   const nowhere = new SQSClient({ endpoint: 'http://127.0.0.1:1', region: 'us-east-1', credentials, maxAttempts: 1 })
   t.after(() => nowhere.destroy())
@@ -241,7 +240,7 @@ test('an SQS that is not there is tried again, then reported as unknown', async 
   assert.deepEqual([unsent[0]!.refused, /ECONNREFUSED/.test(unsent[0]!.reason)], [false, true])
 })
 
-test('mistakes are found when it is made or called, before anything is sent', async (t) => {
+test('invalid options and ids are refused before anything is sent', async (t) => {
   const { publisher, client, queueUrl, proxy } = await scene(t)
   const mistakes: [string, () => unknown][] = [
     ['an unknown option', () => publisher({ groupid: (id: string) => id } as object)],

@@ -1,4 +1,4 @@
-// When messages are asked for, how many, and what happens when SQS does not give any.
+// When messages are received, how many, and what happens when SQS refuses.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidOptionError } from '../../src/index.ts'
@@ -6,9 +6,10 @@ import { SqsConsumer } from '../../src/sqs/index.ts'
 import type { SqsQueue } from '../../src/sqs/queue.ts'
 import { Receiver } from '../../src/sqs/receiver.ts'
 import { startSqs } from '../../tools/sqs.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { inTime, lastFirst } from '../support/worker.ts'
-import { gate, next, silence, told } from './scene.ts'
+import { next, nextEvents, silence } from './scene.ts'
 import { message, refusal, STANDARD, scripted, settled } from './scripted.ts'
 
 test('run() rejects when there is no such queue, and the consumer has stopped', async (t) => {
@@ -32,7 +33,7 @@ for (const [what, answers] of [
   ['too many requests at the first receive', [refusal('RequestThrottled')]],
   ['a refusal after a success', [undefined, refusal('AccessDenied', 403)]],
 ] as const) {
-  test(`${what} is a problem, and it asks again`, async (t) => {
+  test(`${what} is a problem, and the receive is repeated`, async (t) => {
     let receives = 0
     const { start } = scripted([message('m')], {
       ReceiveMessage: (_, usual) => {
@@ -48,11 +49,11 @@ for (const [what, answers] of [
   })
 }
 
-/** As many as are open at a time. If each of them counted as a failure, it would be long until the next. */
+/** The maximum of open receives. If each counted as a failure, the next backoff would be long. */
 const MANY = 16
 
 for (const trouble of ['SQS', 'the database'] as const) {
-  test(`while ${trouble} is in trouble one receive is open at a time, whatever the room`, async (t) => {
+  test(`while ${trouble} is in trouble one receive is open at a time, with any room`, async (t) => {
     const [manyAreOpen, goesWrong] = [gate(), gate()]
     let [open, mostOpen, receives, problems] = [0, 0, 0, 0]
     let isTrouble = false
@@ -104,7 +105,7 @@ for (const trouble of ['SQS', 'the database'] as const) {
   })
 }
 
-test('while deletes hang no more is received than is worth keeping, and then all of it', async (t) => {
+test('while deletes hang only a bounded number is received, and the rest afterwards', async (t) => {
   const mayDelete = gate()
   let given = 0
   const { start } = scripted([], {
@@ -119,7 +120,7 @@ test('while deletes hang no more is received than is worth keeping, and then all
   await until('it has many', () => given >= 110)
   await settled()
   assert.deepEqual([given, consumer.held], [110, 110])
-  const handled = told(consumer, 'handled', 300)
+  const handled = nextEvents(consumer, 'handled', 300)
   mayDelete.open()
   assert.ok((await inTime(handled, 'not all')).every(({ deleted }) => deleted))
 })

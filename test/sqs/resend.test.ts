@@ -1,4 +1,4 @@
-// The row is the truth, the message a hint: what was lost is sent by recovery, what comes too often finds the work done.
+// The row is the truth, the message a hint: recovery re-publishes lost messages, and duplicates find the work done.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { withTransaction } from '../../src/index.ts'
@@ -16,7 +16,7 @@ async function scene(t: TestContext, rows: number, queue = 'summaries') {
   const publisher = new SqsPublisher(client, { queueUrl, body: (id) => ({ id }), attempts: 2 })
   const publish = (ids: readonly string[]) => publisher.publish(ids)
   const recovery = summaries.recovery({ publish, resendAfter: '30m' })
-  /** As a worker does: whatever the message says, the row decides. */
+  /** As a worker does: the row decides, not the message. */
   const handleAll = async () => {
     const outcomes: string[] = []
     for (const id of await behind.drainIds()) {
@@ -83,7 +83,7 @@ test('a message for a finished row changes nothing', async (t) => {
   assert.equal((await summary(db, 1)).result, 'summary of 1')
 })
 
-test('what recovery could not send it reports, and sends after resendAfter', async (t) => {
+test('recovery reports messages it could not send, and sends them after resendAfter', async (t) => {
   const { db, proxy, recovery, drainIds } = await scene(t, 3)
   await letMessagesAge(db)
   void proxy.fault({ fault: 'fail part', times: 2, entries: (entry) => entry.includes('\\"2\\"') })
@@ -103,7 +103,7 @@ test('ten recoveries at once send each row once, and so in the next turn', async
   for (let turn = 0; turn < 2; turn++) {
     await letMessagesAge(db)
     const dids = await Promise.all(Array.from({ length: 10 }, () => recovery.run(db.pool)))
-    // A batch that was short because others held the rows is not the end: whoever is left takes the rest.
+    // A batch that was short because others held the rows is not the end: the remaining ones take the rest.
     dids.push(await recovery.run(db.pool))
     assert.equal(
       dids.reduce((sum, { resent }) => sum + resent!, 0),

@@ -1,13 +1,13 @@
-// What a row can record of a failure is recorded in it, and its message is gone. What it cannot makes the message come
-// again.
+// A failure that can be recorded in its row is, and its message is deleted. Otherwise SQS redelivers the message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
 import { Fatal, RetryAfter } from '../../src/index.ts'
 import { type AnsweringHandle, inOneUpdate, inTwoPhases } from '../../src/sqs/index.ts'
 import { statusTable } from '../../src/tables/index.ts'
+import { gate } from '../support/gate.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { gate, isEmpty, next, redeliveringAfter, type SqsScene, sqsScene } from './scene.ts'
+import { isEmpty, next, redeliveringAfter, type SqsScene, sqsScene } from './scene.ts'
 
 interface Body {
   readonly id: number
@@ -44,7 +44,7 @@ for (const [what, table, from, to] of [
   ['from a status that is not the ready one', orders, 'paid', 'shipped'],
   ['of a table without phases', plainOrders, 'pending', 'paid'],
 ] as const) {
-  test(`in one update ${what}: a failure cannot be recorded, so the message comes again, and the row is as it was`, async (t) => {
+  test(`in one update ${what}: a failure that cannot be recorded returns the message, and the row is unchanged`, async (t) => {
     const scene = await sqsScene(t)
     const { db, sqs, queue, send, consumer, depth } = scene
     const { order } = await createOrder(scene, from)
@@ -70,7 +70,7 @@ for (const [what, table, from, to] of [
 }
 
 for (const way of ['in one update', 'in two phases'] as const) {
-  test(`a row that is not ready yet, ${way}: its message comes again, and nothing has happened until then`, async (t) => {
+  test(`a row that is not ready yet, ${way}: its message is returned, and nothing has happened until then`, async (t) => {
     const scene = await sqsScene(t)
     const { db, sqs, queue, send, consumer } = scene
     const { order, becomes } = await createOrder(scene, 'draft')
@@ -97,7 +97,7 @@ for (const way of ['in one update', 'in two phases'] as const) {
   })
 }
 
-test('a row whose status nobody declared is left alone, and its message comes again', async (t) => {
+test('a row with an undeclared status is unchanged, and its message is returned', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
   await db.pool.query(`create table summary (id integer primary key, status text not null, result text,
@@ -123,7 +123,7 @@ for (const [what, sql, says] of [
     /never/,
   ],
 ] as const)
-  test(`a result that can never be stored (${what}) is recorded: the work is not done again`, async (t) => {
+  test(`a result that can never be stored (${what}) is recorded: the work is not retried`, async (t) => {
     const scene = await sqsScene(t)
     const { db, queue, send, consumer } = scene
     await createSummaries(db, 2)
@@ -166,7 +166,7 @@ test('work that returns null, or nothing, has set nothing', async (t) => {
   }
 })
 
-test('Fatal is not tried again, and RetryAfter not before its time', async (t) => {
+test('Fatal is not retried, and RetryAfter not before its delay', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
   await createSummaries(db, 4)

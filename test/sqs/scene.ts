@@ -92,18 +92,18 @@ export async function sqsScene(t: TestContext): Promise<SqsScene> {
   }
 }
 
-type Told<Name extends keyof SqsConsumerEvents> = NonNullable<SqsConsumerEvents[Name][0]>
+type EventOf<Name extends keyof SqsConsumerEvents> = NonNullable<SqsConsumerEvents[Name][0]>
 
-/** The next `count` events of this name. Ask before you cause them. */
-export function told<Name extends keyof SqsConsumerEvents, Body>(
+/** The next `count` events of this name. Call it before you cause them. */
+export function nextEvents<Name extends keyof SqsConsumerEvents, Body>(
   consumer: SqsConsumer<Body>,
   name: Name,
   count: number,
-): Promise<Told<Name>[]> {
-  const events: Told<Name>[] = []
-  const answer = new Promise<Told<Name>[]>((resolve) => {
+): Promise<EventOf<Name>[]> {
+  const events: EventOf<Name>[] = []
+  const answer = new Promise<EventOf<Name>[]>((resolve) => {
     consumer.on(name, (...[event]: SqsConsumerEvents[Name]) => {
-      events.push(event as Told<Name>)
+      events.push(event as EventOf<Name>)
       if (events.length === count) resolve(events)
     })
   })
@@ -114,17 +114,8 @@ export function told<Name extends keyof SqsConsumerEvents, Body>(
 export async function next<Name extends keyof SqsConsumerEvents, Body>(
   consumer: SqsConsumer<Body>,
   name: Name,
-): Promise<Told<Name>> {
-  return (await told(consumer, name, 1))[0]!
-}
-
-/** A promise and what resolves it. */
-export function gate(): { readonly opened: Promise<void>; open(): void } {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open }
+): Promise<EventOf<Name>> {
+  return (await nextEvents(consumer, name, 1))[0]!
 }
 
 export async function isEmpty({ depth }: SqsScene, url: string): Promise<void> {
@@ -140,7 +131,7 @@ interface Command {
   readonly input: { readonly Entries?: readonly { readonly Id: string; readonly ReceiptHandle: string }[] }
 }
 
-/** The same client, but this one decides what becomes of each command. */
+/** The same client, with a function that decides about each command. */
 export function through(
   client: SqsClient,
   decide: (name: string, send: () => Promise<unknown>, command: Command, signal: AbortSignal) => Promise<unknown>,
@@ -152,7 +143,7 @@ export function through(
   return { send } as unknown as SqsClient
 }
 
-/** The same client, but what is delivered again is not handed over before this: a test may change the world until then. */
+/** The same client, which holds redelivered messages until this resolves: a test may change things before that. */
 export function redeliveringAfter(client: SqsClient, ready: Promise<unknown>): SqsClient {
   return through(client, async (name, send) => {
     const answer = (await send()) as { readonly Messages?: readonly Message[] }
@@ -162,7 +153,7 @@ export function redeliveringAfter(client: SqsClient, ready: Promise<unknown>): S
   })
 }
 
-/** Never answers, and rejects when it is hung up on. */
+/** Never replies, and rejects when aborted. */
 export function silence(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason)

@@ -1,5 +1,4 @@
-// A queue by script: no SQS is behind it, so it can do what no emulator does, and in the order that a test wants.
-
+// A scripted queue without SQS behind it: it can do what no emulator does, in the order that a test wants.
 import type { TestContext } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { Message } from '@aws-sdk/client-sqs'
@@ -36,7 +35,7 @@ export interface Request {
 
 type Action = 'ReceiveMessage' | 'ChangeMessageVisibilityBatch' | 'DeleteMessageBatch' | 'SendMessage'
 
-/** Answers in place of the script, or lets it answer as usual. */
+/** Replies in place of the script, or lets the script reply. */
 type Answers = { readonly [A in Action]?: (request: Request, usual: () => unknown) => unknown }
 
 /** A message whose id is its receipt and its body. */
@@ -60,7 +59,7 @@ export function refusal(name: string, httpStatusCode = 400): Error {
   return Object.assign(new Error(name), { name, $metadata: { httpStatusCode } })
 }
 
-/** Lets all happen that waits for nothing but its turn, or for others to go with it. */
+/** Lets everything run that waits only for its turn, or for others in its batch. */
 export async function settled(): Promise<void> {
   for (let moment = 0; moment < 3; moment++) {
     await new Promise<void>((resolve) => new BatchDelay(resolve, () => true).nudge())
@@ -68,7 +67,7 @@ export async function settled(): Promise<void> {
   }
 }
 
-/** Delivers these at once and nothing after them, and notes what is asked for and what is done. */
+/** Delivers these at once and nothing after them, and records requests and results. */
 export function scripted(messages: readonly Message[], answers: Answers = {}) {
   const requests: Request[] = []
   /** `delete a1`, `a1 in 30 s`. */

@@ -1,4 +1,4 @@
-// What work asks for by what it throws becomes of the row and of the message.
+// The effect of a steering error on the row and on the message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Cancel, Fatal, Snooze } from '../../src/index.ts'
@@ -16,7 +16,7 @@ function ways({ pool }: TestDatabase, id: number, error: Error): readonly Answer
   ]
 }
 
-test('Snooze: the message comes again when it was asked to, and the row is as it was', async (t) => {
+test('Snooze: the message is redelivered after its delay, and the row is unchanged', async (t) => {
   const db = await freshDatabase(t)
   await createSummaries(db, 1)
   for (const handle of ways(db, 1, new Snooze('90s'))) {
@@ -29,7 +29,7 @@ test('Snooze: the message comes again when it was asked to, and the row is as it
   }
 })
 
-test('Cancel and Fatal: in the row, given up, and the message is gone; any other error is not given up', async (t) => {
+test('Cancel and Fatal: recorded in the row without a retry, and the message is deleted; any other error is retried', async (t) => {
   const db = await freshDatabase(t)
   await createSummaries(db, 6)
   let id = 0

@@ -1,11 +1,12 @@
-// A consumer that stops receives no more, lets its handlers end, and hands back what does not.
+// A consumer that stops receives no more, lets its handlers end, and returns the other messages.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoppingError } from '../../src/core/errors.ts'
 import { inTwoPhases } from '../../src/sqs/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, summaries, summary } from '../tables/summaries.ts'
-import { gate, isEmpty, next, silence, sqsScene, through, told } from './scene.ts'
+import { isEmpty, next, nextEvents, silence, sqsScene, through } from './scene.ts'
 import { message, refusal, STANDARD, scripted, settled } from './scripted.ts'
 
 test('handlers that end within the grace period are handled, and nothing is received any more', async (t) => {
@@ -27,7 +28,7 @@ test('handlers that end within the grace period are handled, and nothing is rece
   const busy = consumer({ queueUrl: url, concurrency: 3, handle }, client)
   await all.opened
   const receives = sent.filter((name) => name === 'ReceiveMessage').length
-  const handled = told(busy, 'handled', 3)
+  const handled = nextEvents(busy, 'handled', 3)
   const stopped = busy.stop()
   await send(url, 4)
   go.open()
@@ -37,7 +38,7 @@ test('handlers that end within the grace period are handled, and nothing is rece
   assert.deepEqual(await depth(url), { visible: 1, inFlight: 0 })
 })
 
-test('the long poll is hung up on', async (t) => {
+test('a stop aborts the long poll', async (t) => {
   const scene = await sqsScene(t)
   const { sqs, queue, consumer } = scene
   const url = await queue()
@@ -56,7 +57,7 @@ test('the long poll is hung up on', async (t) => {
   assert.equal(busy.counts().problem, 0)
 })
 
-test('what SQS gives to a poll that was hung up on too late is handed back, and not handled', async (t) => {
+test('messages of a poll that was aborted too late are returned, and not handled', async (t) => {
   const [polling, answer] = [gate(), gate()]
   const { start, did } = scripted([message('a1', 'a'), message('a2', 'a'), message('b1', 'b')], {
     ReceiveMessage: async (_, usual) => {
@@ -67,7 +68,7 @@ test('what SQS gives to a poll that was hung up on too late is handed back, and 
   })
   const consumer = start(t, { handle: () => assert.fail('it is stopping') })
   await polling.opened
-  const returned = told(consumer, 'returned', 3)
+  const returned = nextEvents(consumer, 'returned', 3)
   const stopped = consumer.stop()
   answer.open()
   assert.ok((await returned).every(({ reason, delayMs, told }) => reason === 'stopping' && delayMs === 0 && told))
@@ -75,7 +76,7 @@ test('what SQS gives to a poll that was hung up on too late is handed back, and 
   assert.deepEqual(did.toSorted(), ['a1 in 0 s', 'a2 in 0 s', 'b1 in 0 s'])
 })
 
-test('those that wait for their turn are handed back while the one before them ends', async (t) => {
+test('messages that wait for their turn are returned while the one before them ends', async (t) => {
   const [started, mayEnd] = [gate(), gate()]
   const { start, did } = scripted(['a1', 'a2', 'a3'].map((id) => message(id, 'a')))
   const consumer = start(t, {
@@ -86,7 +87,7 @@ test('those that wait for their turn are handed back while the one before them e
     },
   })
   await started.opened
-  const [returned, handled] = [told(consumer, 'returned', 2), next(consumer, 'handled')]
+  const [returned, handled] = [nextEvents(consumer, 'returned', 2), next(consumer, 'handled')]
   const stopped = consumer.stop()
   assert.deepEqual(
     (await returned).map(({ messageId, reason }) => [messageId, reason]),
@@ -148,7 +149,7 @@ test('after the grace period handlers are aborted, and their messages are visibl
   assert.deepEqual([message!.MessageId, message!.Attributes!.ApproximateReceiveCount], [messageId, '2'])
 })
 
-test('a handler that does not heed its signal loses its message, and cannot delete it any more', async (t) => {
+test('a handler that ignores its signal loses its message, and cannot delete it', async (t) => {
   const scene = await sqsScene(t)
   const { sqs, queue, send, consumer, receive } = scene
   const url = await queue()
@@ -174,7 +175,7 @@ test('a handler that does not heed its signal loses its message, and cannot dele
   assert.ok(!sent.includes('DeleteMessageBatch'))
 })
 
-test('in two phases an effect that is told to stop gives its row back, and no attempt is spent', async (t) => {
+test('in two phases an effect that is aborted by a stop releases its row, and no attempt is spent', async (t) => {
   const scene = await sqsScene(t)
   const { db, queue, send, consumer } = scene
   await createSummaries(db, 1)
@@ -196,7 +197,7 @@ test('in two phases an effect that is told to stop gives its row back, and no at
   const returned = next(busy, 'returned')
   await busy.stop({ grace: 0 })
   assert.deepEqual([(await returned).reason, (await returned).delayMs], ['stopping', 0])
-  // It is not waited for longer than a second, and on a busy machine may still be at it.
+  // It is waited for at most a second, and on a busy machine may still be running.
   await until('the row is given back', async () => (await summary(db, 1)).status === 'pending')
   assert.equal((await summary(db, 1)).attempt_count, 0)
   const other = consumer<{ id: number }>({
@@ -207,7 +208,7 @@ test('in two phases an effect that is told to stop gives its row back, and no at
   await isEmpty(scene, url)
 })
 
-test('a function that returns nothing when it is told to stop has not handled its message', async (t) => {
+test('a function that returns nothing when it is aborted has not handled its message', async (t) => {
   const { start, did } = scripted([message('1')])
   const started = gate()
   const consumer = start(t, {
@@ -227,7 +228,7 @@ for (const [what, error, times] of [
   ['an answer that it is too busy', refusal('ThrottlingException'), 2],
   ['the same in other words', refusal('RequestThrottled', 503), 2],
 ] as const) {
-  test(`what was made visible, and had ${what}: asked for again only if nobody else can have it`, async (t) => {
+  test(`a return with ${what} is repeated only if no other consumer can have the message`, async (t) => {
     let asked = 0
     const { start, all } = scripted([message('1')], {
       ChangeMessageVisibilityBatch: (_, usual) => {

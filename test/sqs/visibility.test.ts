@@ -1,13 +1,14 @@
-// While a handler runs nobody else sees its message.
+// While a handler runs its message stays invisible to other consumers.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HeldMessage } from '../../src/consumer/held.ts'
 import { Visibility } from '../../src/consumer/visibility.ts'
 import type { SqsClient, SqsConsumer } from '../../src/sqs/index.ts'
 import { SqsQueue } from '../../src/sqs/queue.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { callProvider } from '../support/provider.ts'
-import { gate, isEmpty, next, sqsScene, through, told } from './scene.ts'
+import { isEmpty, next, nextEvents, sqsScene, through } from './scene.ts'
 import { heldMessage } from './scripted.ts'
 
 /** Of 30 s, and a little more: then it is time to extend. */
@@ -44,7 +45,7 @@ test('a handler that takes several timeouts is not disturbed, and its message is
   await isEmpty(scene, url)
 })
 
-test('an extension that is refused for one message is asked for again, and the others have theirs', async (t) => {
+test('an extension refused for one message is repeated, and the others have theirs', async (t) => {
   const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { queue, sendMany, consumer, sqs } = scene
@@ -68,19 +69,19 @@ test('an extension that is refused for one message is asked for again, and the o
   await sendMany(url, [1, 2, 3, 4])
   await all.opened
   for (let thirds = 0; thirds < 5; thirds++) {
-    const extended = told(busy, 'extended', 4)
+    const extended = nextEvents(busy, 'extended', 4)
     clock.pass(A_THIRD_MS)
     await extended
   }
   assert.equal((await problem).doing, 'extending visibility')
-  const handled = told(busy, 'handled', 4)
+  const handled = nextEvents(busy, 'handled', 4)
   enough.open()
   await handled
   assert.deepEqual([busy.counts().expired, busy.counts().redelivered], [0, 0])
   await isEmpty(scene, url)
 })
 
-test('a message that SQS no longer counts as ours is given up at once', async (t) => {
+test('a message that is no longer in flight for SQS expires at once', async (t) => {
   const clock = movableTimers(t)
   const scene = await sqsScene(t)
   const { queue, send, consumer, sqs } = scene
@@ -114,7 +115,7 @@ function sum(consumers: readonly SqsConsumer[], what: 'received'): number {
   return consumers.reduce((total, consumer) => total + consumer.counts()[what], 0)
 }
 
-test('what comes at the end of a long poll is extended before anything is done with it, and dropped when that is refused', async (t) => {
+test('messages at the end of a long poll are extended before they are handled, and dropped if refused', async (t) => {
   const asked: number[] = []
   const expired: string[] = []
   const client = through({} as SqsClient, async (_, __, { input }) => {

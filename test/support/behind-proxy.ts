@@ -7,7 +7,7 @@ import { type Scene, scene } from './worker.ts'
 
 export interface Behind extends Scene {
   readonly proxy: FaultyProxy
-  /** Through the proxy; `lh` goes past it. */
+  /** Through the proxy; `lh` bypasses it. */
   readonly far: Leasehold
 }
 

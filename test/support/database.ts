@@ -9,6 +9,8 @@ export interface TestClock {
   advance(duration: string): Promise<void>
   set(timestamp: Date | string): Promise<void>
   reset(): Promise<void>
+  /** Time stands still from now on. */
+  stopAt(at: Date): Promise<void>
 }
 
 export interface TestDatabase {
@@ -42,7 +44,7 @@ let clones = 0
 async function cloneTemplate(): Promise<{ database: TestDatabase; close(): Promise<void> }> {
   const adminUrl = fromRunner('LEASEHOLD_TEST_URL')
   const template = fromRunner('LEASEHOLD_TEST_TEMPLATE')
-  // The runner drops what begins with the template's name, should this process die.
+  // The runner drops databases that begin with the template's name, should this process die.
   const name = `${template}_${process.pid}_${++clones}`
   await asAdmin(adminUrl, async (admin) => {
     const { rows } = await admin.query(`select current_setting('server_version_num')::int >= 150000 as has_strategy`)
@@ -69,13 +71,13 @@ async function cloneTemplate(): Promise<{ database: TestDatabase; close(): Promi
     // Dropped first: that also ends sessions which a failed test left waiting for a lock, and which would never close.
     await asAdmin(adminUrl, (admin) => admin.query(`drop database ${name} with (force)`))
     await Promise.all(sessions.map((client) => client.end()))
-    // Not awaited: it would wait for clients that a failed test never gave back. It rejects if the test ended the pool.
+    // Not awaited: it would wait for clients that a failed test never released. It rejects if the test ended the pool.
     pool.end().catch(() => {})
   }
   return { database: { pool, url: url.href, connect, clock: testClock(pool) }, close }
 }
 
-/** Dropping a database ends its sessions. A query that was under way still rejects, so no failure is hidden. */
+/** Dropping a database ends its sessions. A query in flight still rejects, so no failure is hidden. */
 function ignoreLostSession(): void {}
 
 function fromRunner(name: string): string {
@@ -119,6 +121,10 @@ function testClock(pool: pg.Pool): TestClock {
     advance: (duration) => shift('shift + $1::interval', [duration]),
     set: (timestamp) => shift('$1::timestamptz - pg_catalog.statement_timestamp()', [timestamp]),
     reset: () => shift(`'0'`),
+    stopAt: async (at) => {
+      await pool.query(`create or replace function leasehold.clock() returns timestamptz language sql stable
+        as $$ select timestamptz '${at.toISOString()}' $$`)
+    },
   }
 }
 
@@ -134,7 +140,7 @@ export async function waitUntilBlocked(observer: pg.Client, pid: number): Promis
   })
 }
 
-/** A database of its own in which generations count claims, 1, 2, 3, rather than milliseconds: easier to tell apart. */
+/** A database of its own in which generations count claims, 1, 2, 3, rather than milliseconds: easier to compare. */
 export async function countingDatabase(t: TestContext): Promise<TestDatabase> {
   const db = await freshDatabase(t)
   await countGenerations(db)
@@ -143,13 +149,4 @@ export async function countingDatabase(t: TestContext): Promise<TestDatabase> {
 
 export async function countGenerations({ pool }: Pick<TestDatabase, 'pool'>): Promise<void> {
   await pool.query('create or replace function leasehold.generation_floor() returns bigint language sql return 0')
-}
-
-/** A promise that a test opens by hand. */
-export function gate(): { promise: Promise<void>; open(): void } {
-  let open = () => {}
-  const promise = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { promise, open }
 }

@@ -37,8 +37,8 @@ export class Demo {
     })
   }
 
-  async said(text: string): Promise<void> {
-    const early = this.ended.then(() => assert.fail(`It never said "${text}", but:\n${this.output}`))
+  async printed(text: string): Promise<void> {
+    const early = this.ended.then(() => assert.fail(`It never printed "${text}", but:\n${this.output}`))
     early.catch(() => {}) // It may end later, and should.
     while (!this.output.includes(text)) await Promise.race([once(this.#child.stdout, 'data'), early])
   }

@@ -1,4 +1,4 @@
-// Jobs claimed by hand, one attempt after the other, for tests of what happens once.
+// Jobs claimed by hand, one attempt after the other, for tests of effects that happen once.
 import assert from 'node:assert/strict'
 import { Lane } from '../../src/db/lane.ts'
 import { kind, type Leasehold, type ManualJob } from '../../src/index.ts'
@@ -21,13 +21,13 @@ export async function again(lh: Leasehold): Promise<ManualJob<number>> {
   return job
 }
 
-/** Its worker is taken for dead, and somebody else claims the job. */
+/** Its lease expires, and another worker claims the job. */
 export async function takenOver({ db, lh }: Pick<Scene, 'db' | 'lh'>): Promise<ManualJob<number>> {
   await returned(db)
   return again(lh)
 }
 
-/** Its lease has run out, and the sweep has returned the job. */
+/** Its lease has expired, and the sweep has reclaimed the job. */
 export async function returned(db: TestDatabase): Promise<void> {
   await db.clock.advance('31s')
   assert.equal((await sweep(new Lane(db.pool))).jobs.length, 1)

@@ -163,7 +163,7 @@ function quietPool(url: string): pg.Pool {
   return pool
 }
 
-/** The marker of what is kept is flushed, and every earlier commit with it. */
+/** The marker of the kept part is flushed, and every earlier commit with it. */
 async function mark(pool: pg.Pool, failover: number, fate: 'kept' | 'lost'): Promise<void> {
   const flush = fate === 'kept' ? 'set local synchronous_commit = on;' : ''
   await pool.query(`begin; ${flush} insert into marker values (${failover}, '${fate}'); commit`)

@@ -1,5 +1,5 @@
-// The service of the write guard's tests: it evaluates entities, and opens incidents for those that break a rule. No entity
-// may have two open ones.
+// The service of the write guard's tests: it evaluates entities, and opens incidents for those that break a rule. An entity
+// must never have two open incidents.
 import type pg from 'pg'
 import type { GuardedWrite } from '../../src/tables/index.ts'
 import type { TestDatabase } from './database.ts'
@@ -17,7 +17,7 @@ export async function createIncidents(db: Pick<TestDatabase, 'pool'>): Promise<v
   await db.pool.query(TABLE)
 }
 
-/** What an evaluation begins with, and what is asked again under the lock. */
+/** The query that an evaluation begins with, and that runs again under the lock. */
 export function openIncidents(entityId: number) {
   return async (db: pg.Pool | pg.ClientBase): Promise<string[]> => {
     const { rows } = await db.query<{ id: string }>('select id from incident where entity_id = $1 and is_open', [
@@ -37,7 +37,7 @@ export function openIncident(entityId: number, by = 'somebody') {
   }
 }
 
-/** A guarded write, but for what the evaluation has seen. */
+/** A guarded write without `seen`. */
 export function opening(entityId: number, by?: string) {
   return {
     site: 'open incident',
@@ -47,7 +47,7 @@ export function opening(entityId: number, by?: string) {
   } satisfies Omit<GuardedWrite<string>, 'seen'>
 }
 
-/** How many advisory locks the database knows, held or waited for. */
+/** How many advisory locks exist in the database, held or waited for. */
 export async function advisoryLocks(db: Pick<TestDatabase, 'pool'>): Promise<number> {
   const { rows } = await db.pool.query(
     `select count(*)::int as count from pg_locks
@@ -61,5 +61,5 @@ export function pidOf(client: pg.ClientBase): number {
   return (client as pg.ClientBase & { processID: number }).processID
 }
 
-/** The key under which the guard locks, as SQL elsewhere would take it. */
+/** The key that the guard locks, as other SQL would write it. */
 export const LOCK_ELSEWHERE = "select pg_advisory_xact_lock(hashtextextended('leasehold.guard:' || $1, 0))"

@@ -19,13 +19,13 @@ export function migration(version: number, ...statements: string[]): Migration {
 interface Process {
   readonly client: pg.Client
   readonly pid: number
-  /** What it sent so far. */
+  /** The statements sent so far. */
   readonly sent: string[]
   looks(): number
   migrate(list?: readonly Migration[], schema?: string): Promise<void>
 }
 
-/** `before` is called with each statement before it is sent, `after` once it is answered. */
+/** `before` is called with each statement before it is sent, `after` once it has a reply. */
 export async function startProcess(
   client: pg.Client,
   hooks: { before?(text: string): unknown; after?(text: string): unknown } = {},
@@ -119,7 +119,7 @@ export async function buildUnderWay(db: TestDatabase, schema = 'leasehold') {
   return { finish, cancel }
 }
 
-/** As a build leaves it that is cancelled. */
+/** The state that a cancelled build leaves. */
 export async function leaveInvalidIndex(db: TestDatabase): Promise<number> {
   const { cancel } = await buildUnderWay(db)
   await cancel()
@@ -131,7 +131,7 @@ export async function leaveInvalidIndex(db: TestDatabase): Promise<number> {
 /** A build in its last step: it has released its lock and has yet to commit. The caller commits. */
 export async function lastCommitOf(db: TestDatabase, index: number): Promise<pg.Client> {
   const builder = await db.connect()
-  // Filled, and then marked as it was: from its commit on the planner reads the index.
+  // Filled, then marked as before: from its commit on the planner reads the index.
   await builder.query('reindex index leasehold.job_by_kind')
   await builder.query(`update pg_index set indisvalid = false where indexrelid = ${index}`)
   await builder.query(`begin; update pg_index set indisvalid = true where indexrelid = ${index}`)

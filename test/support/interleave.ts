@@ -6,7 +6,7 @@ import { type TestDatabase, waitUntilBlocked } from './database.ts'
 
 const GATE = 4711
 
-/** The same statement, but for a gate in front of the first rows it reads. */
+/** The same statement with a gate in front of the first rows it reads. */
 function withGate(statement: string): string {
   const gated = statement
     .replace(/^-- \S+/, '$&.gated')
@@ -29,7 +29,7 @@ async function gateTheClaim(client: pg.Client): Promise<void> {
 }
 
 export interface Paused {
-  /** Lets the statement go on and returns what it answers. */
+  /** Lets the statement go on and returns its result. */
   resume(): Promise<readonly Row[]>
 }
 

@@ -1,12 +1,12 @@
-// The clocks of this process, moved on by a test. They run by themselves, too: let things live for longer than a machine may
-// be busy elsewhere, and move the clock to their end.
+// The clocks of this process, moved by a test. They also run by themselves: give things a longer life than a busy machine
+// may take, and move the clock to their end.
 import type { TestContext } from 'node:test'
 
 export interface MovableClock {
   pass(ms: number): void
 }
 
-/** The monotonic one. Timers do not know of it. `stands`: no time passes but by pass(). */
+/** The monotonic clock only; timers do not follow it. `stands`: time passes only by pass(). */
 export function movableClock(t: TestContext, { stands = false } = {}): MovableClock {
   let passed = 0
   const now = performance.now.bind(performance)
@@ -23,9 +23,7 @@ const NEVER_MS = 2 ** 31 - 1
 
 type SetTimer = (callback: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => NodeJS.Timeout
 
-/**
- * Timers that are set from now on go by it, and so does the time of day. Those that are due ring in pass(), in their order.
- */
+/** Timers set from now on follow it, and so does the time of day. pass() rings the due timers in their order. */
 export function movableTimers(t: TestContext, { runByThemselves = true, stands = false } = {}): MovableClock {
   const clock = movableClock(t, { stands })
   let passed = 0
@@ -54,7 +52,7 @@ export function movableTimers(t: TestContext, { runByThemselves = true, stands =
       passed += ms
       const due = [...waiting].filter(([, { at }]) => at <= performance.now())
       for (const [timer, { ring }] of due.sort(([, one], [, other]) => one.at - other.at)) {
-        if (!waiting.has(timer)) continue // One before it has switched it off.
+        if (!waiting.has(timer)) continue // An earlier timer has cleared it.
         clear(timer)
         ring()
       }

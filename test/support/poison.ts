@@ -1,4 +1,4 @@
-// Values that nobody expects.
+// Unusual values.
 
 export const MB = 1024 * 1024
 export const LONE = '\ud800'
@@ -29,7 +29,7 @@ export function cyclic(): object {
   return value
 }
 
-/** What neither JSON nor Postgres can hold as it is. */
+/** Values that neither JSON nor Postgres can hold unchanged. */
 export const UNSTORABLE: Record<string, () => unknown> = {
   undefined: () => undefined,
   NUL: () => 'a\0b',

@@ -1,5 +1,5 @@
-// Worker processes for tests: real ones, that can be killed, stopped and asked to leave. A test follows them by the lines
-// they print and by what the database says. None outlives its test.
+// Real worker processes for tests, which can be killed, stopped and asked to leave. A test follows them by the lines they
+// print and by the database. None outlives its test.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -28,7 +28,7 @@ export interface Ended {
 
 export type ProcessOptions = Omit<Partial<WorkerProgram>, 'url'> & { readonly env?: Readonly<Record<string, string>> }
 
-/** Short enough to wait for, long enough for a machine that is busy. */
+/** Short enough to wait for, long enough for a busy machine. */
 export const OPTIONS: WorkerOptions = { lease: '2s', sweep: '200ms', poll: '200ms', concurrency: 4 }
 
 /** Starts test/worker/programs/worker.ts, and resolves when it is about to run. */
@@ -44,7 +44,7 @@ export async function startWorker(t: TestContext, url: string, options: ProcessO
   t.after(async () => {
     worker.kill('SIGKILL')
     await worker.ends()
-    // What libfaketime leaves in memory when its process is killed.
+    // Files that libfaketime leaves in memory when its process is killed.
     for (const file of [`faketime_shm_${child.pid}`, `sem.faketime_sem_${child.pid}`])
       if ('FAKETIME' in env) rmSync(`/dev/shm/${file}`, { force: true })
   })
@@ -54,9 +54,9 @@ export async function startWorker(t: TestContext, url: string, options: ProcessO
 
 export class WorkerProcess {
   readonly pid: number
-  /** What it has printed so far. */
+  /** Its output so far. */
   readonly lines: Line[] = []
-  /** It is gone, and all that it printed has been read. */
+  /** It has ended, and all its output has been read. */
   readonly closed: Promise<Ended>
   readonly #child: ChildProcess
   #end: Ended | undefined
@@ -103,7 +103,7 @@ export class WorkerProcess {
     this.#child.stdin!.end()
   }
 
-  /** Waits until it is gone and all that it printed has been read. */
+  /** Waits until it has ended and all its output has been read. */
   ends(): Promise<Ended> {
     return until(`process ${this.pid} ends`, () => this.#end)
   }

@@ -1,4 +1,4 @@
-// The queue's functions with the defaults a test does not care about.
+// The queue's functions, with defaults for tests.
 import { randomUUID } from 'node:crypto'
 import { Lane } from '../../src/db/lane.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
@@ -39,14 +39,13 @@ export async function claimNext(lane: Lane, options: ClaimOptions = {}): Promise
   return claim(lane, request, new ScanCursors(queues).next().walk)
 }
 
-/** One round of what forgets finished jobs and attempts: whole days, and rows in the default partitions. */
+/** One round of pruning finished jobs and attempts: whole days, and rows in the default partitions. */
 export async function pruneHistory(lane: Lane, attemptsMs: number): Promise<number> {
   const dropped = (await dropPartitions(lane, attemptsMs)) ?? 0
   return dropped + (await pruneFinished(lane)) + (await pruneAttempts(lane, attemptsMs))
 }
 
-/** Completes, and sends again what was locked for a moment. */
-/** One job of a queue of its own, claimed. */
+/** One job in a queue of its own, claimed. */
 export async function claimedBy(
   lane: Lane,
   worker: Worker,
@@ -77,14 +76,20 @@ export interface JobRow {
   readonly [column: string]: unknown
 }
 
-/** One job as SQL shows it. */
-export async function show(db: Pick<TestDatabase, 'pool'>, jobId: JobId): Promise<JobRow> {
+/** One job from the SQL view. */
+export async function jobRow(db: Pick<TestDatabase, 'pool'>, jobId: JobId): Promise<JobRow> {
+  const row = await findJobRow(db, jobId)
+  if (row === undefined) throw new Error(`job ${jobId} does not exist`)
+  return row
+}
+
+export async function findJobRow(db: Pick<TestDatabase, 'pool'>, jobId: JobId): Promise<JobRow | undefined> {
   const { rows } = await db.pool.query('select * from leasehold.jobs where id = $1', [jobId])
-  if (rows.length !== 1) throw new Error(`job ${jobId} is shown ${rows.length} times`)
+  if (rows.length > 1) throw new Error(`job ${jobId} has ${rows.length} rows`)
   return rows[0]
 }
 
-/** How many jobs SQL shows in each status. */
+/** Number of jobs in each status, from the SQL view. */
 export async function countByStatus(db: Pick<TestDatabase, 'pool'>): Promise<Record<string, number>> {
   const { rows } = await db.pool.query<{ status: string; count: number }>(
     'select status, count(*)::int from leasehold.jobs group by status order by status',

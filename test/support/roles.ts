@@ -32,8 +32,8 @@ export async function connectAs(undo: Undo, db: Pick<TestDatabase, 'url'>, role:
 }
 
 /**
- * A schema that a role without further rights owns, and three roles with the rights of grantsSql(). Of odd names, and in a
- * database in which PUBLIC may execute nothing of the owner's.
+ * A schema owned by a role without further privileges, and three roles with the rights of grantsSql(). Their names are odd,
+ * and PUBLIC may execute no function of the owner.
  */
 export async function withRoles(t: TestContext) {
   const undo = lastFirst(t)

@@ -1,3 +1,3 @@
-/** A process that says who it is, and then waits to be ended. */
+/** A process that prints its pid, and then waits to be ended. */
 process.send?.(process.pid)
 process.on('message', () => {})

@@ -1,4 +1,4 @@
-// A Leasehold and its workers on a database of their own. What they log and tell is kept, and a test leaves none running.
+// A Leasehold and its workers on a database of their own. Their log and events are kept, and none outlives its test.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import pg from 'pg'
@@ -17,12 +17,13 @@ import {
   type WorkerOptions,
 } from '../../src/index.ts'
 import { countingDatabase, type TestDatabase } from './database.ts'
+import { findJobRow } from './queue.ts'
 import { until } from './until.ts'
 
-/** Longer than anything takes here: it only keeps a test that waits for what never comes from hanging. */
+/** Longer than anything takes here: it only ends a test that waits for an event that never comes. */
 const HANGS_AFTER_MS = 90_000
 
-/** Undone in reverse, whatever the order in which Node runs hooks: workers stop before their database is dropped. */
+/** Undone in reverse, in any order of Node's hooks: workers stop before their database is dropped. */
 export type Undo = Pick<TestContext, 'after'>
 
 export function lastFirst(t: TestContext): Undo {
@@ -44,9 +45,9 @@ export function lastFirst(t: TestContext): Undo {
 export interface Scene {
   readonly db: TestDatabase
   readonly lh: Leasehold
-  /** What was logged, by whomever. */
+  /** The log of all of them. */
   readonly log: LogEntry[]
-  /** Where to register what has to end before the database does. */
+  /** Registers cleanup that must run before the database is dropped. */
   readonly undo: Undo
   /** Another Leasehold on the same database. */
   leasehold(options?: ConnectionOptions): Leasehold
@@ -96,7 +97,7 @@ export async function doing(
 /** Runs the worker until the test ends. A run that fails makes the test fail. */
 export function run(undo: Undo, worker: Worker): Worker {
   const running = worker.run()
-  running.catch(() => {}) // Told below.
+  running.catch(() => {}) // Reported below.
   undo.after(async () => {
     await worker.stop({ grace: 0 })
     await running
@@ -104,7 +105,7 @@ export function run(undo: Undo, worker: Worker): Worker {
   return worker
 }
 
-/** The next event of this name that fits. Ask before you cause it. */
+/** The next event of this name that matches. Call it before you cause the event. */
 export function next<Name extends keyof WorkerEvents>(
   worker: Worker,
   name: Name,
@@ -128,7 +129,7 @@ export function collect<Name extends keyof WorkerEvents>(worker: Worker, name: N
   return events
 }
 
-/** The promise, or a failure that says what was missing. Nobody has to await it: then it fails in silence. */
+/** The promise, or a failure that names what was missing. If it is not awaited, it fails silently. */
 export function inTime<T>(promise: Promise<T>, missing: string): Promise<T> {
   const answer = new Promise<T>((resolve, reject) => {
     const late = AbortSignal.timeout(HANGS_AFTER_MS)
@@ -139,15 +140,8 @@ export function inTime<T>(promise: Promise<T>, missing: string): Promise<T> {
   return answer
 }
 
-/** What SQL shows of a job: undefined when it is nowhere. */
-export async function shown(db: Pick<TestDatabase, 'pool'>, jobId: JobId): Promise<Record<string, unknown>> {
-  const { rows } = await db.pool.query('select * from leasehold.jobs where id = $1', [jobId])
-  assert.ok(rows.length <= 1, `job ${jobId} is shown ${rows.length} times`)
-  return rows[0]
-}
-
 export async function untilStatus(db: Pick<TestDatabase, 'pool'>, jobId: JobId, status: string): Promise<void> {
-  await until(`job ${jobId} is ${status}`, async () => (await shown(db, jobId))?.status === status)
+  await until(`job ${jobId} is ${status}`, async () => (await findJobRow(db, jobId))?.status === status)
 }
 
 /** How many rows the query counts. */
@@ -166,7 +160,7 @@ export async function nothingHeld(db: Pick<TestDatabase, 'pool'>): Promise<void>
 export const isClaim = (name: string) => name === 'job.claim' || name === 'job.turn'
 export const isCompletion = (name: string) => name === 'job.complete' || name === 'job.turn'
 
-/** The names of all statements that this process sends from now on, in their order, until the test ends. */
+/** The names of all statements that this process sends from now on, in order, until the test ends. */
 export function statements(t: Undo): string[] {
   const names: string[] = []
   const { prototype } = pg.Client
@@ -184,7 +178,7 @@ export function statements(t: Undo): string[] {
   return names
 }
 
-/** How many statements of this process are on their way, from now on until the test ends. */
+/** How many statements of this process are in flight, from now on until the test ends. */
 export function unanswered(t: Undo): () => number {
   let open = 0
   const { prototype } = pg.Client
@@ -203,7 +197,7 @@ export function unanswered(t: Undo): () => number {
   return () => open
 }
 
-/** The code of what the call throws; fails when it throws nothing, or something that is not ours. */
+/** The code of the error that the call throws; fails when it throws nothing, or a foreign error. */
 export async function codeOf(call: () => unknown): Promise<string> {
   try {
     await call()
@@ -213,7 +207,7 @@ export async function codeOf(call: () => unknown): Promise<string> {
   return 'nothing was thrown'
 }
 
-/** Channel and message of every notification that this process has dealt with from now on, until the test ends. */
+/** Channel and message of every notification that this process has handled from now on, until the test ends. */
 export function notifications(t: Undo): string[] {
   const heard: string[] = []
   const { prototype } = pg.Client

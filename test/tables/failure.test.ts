@@ -1,4 +1,4 @@
-// When an effect has happened, which refusals to record it are worth another try: those that are about the moment.
+// After an effect has happened, only temporary errors are worth another try at recording it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
@@ -12,7 +12,7 @@ const db = await suiteDatabase()
 
 const coded = (code: string) => Object.assign(new Error('as the server says'), { code })
 
-test('what is about the moment may pass', () => {
+test('temporary errors are not final', () => {
   const codes = [
     '08006',
     '08P01',
@@ -36,7 +36,7 @@ test('what is about the moment may pass', () => {
   }
 })
 
-test('what is about the value, the table or the program is final', () => {
+test('errors about the value, the table or the program are final', () => {
   const codes = [
     'P0001',
     '54000',

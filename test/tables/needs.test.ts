@@ -1,4 +1,4 @@
-// What sql() prints is what a table needs: run on a table that is new, that was there before, and that has it already.
+// The output of sql(): run on a new table, on one that existed before, and on one that has the columns already.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { freshDatabase } from '../support/database.ts'
@@ -6,7 +6,7 @@ import { createSummaries, letClaimsAge, summaries, summary } from './summaries.t
 
 const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
 
-test('what sql() prints takes over a table that others have worked with', async (t) => {
+test('sql() prepares a table that is already in use', async (t) => {
   const db = await freshDatabase(t)
   await db.pool.query(`
     create table summary (id integer primary key, status text, result text, completed_at timestamptz,
@@ -22,7 +22,7 @@ test('what sql() prints takes over a table that others have worked with', async 
   assert.ok((await summary(db, 2)).retry_at! > new Date())
 })
 
-test('what sql() prints is enough, refuses what cannot be, and its indexes are used', async (t) => {
+test('sql() is sufficient, its constraints refuse impossible rows, and its indexes are used', async (t) => {
   const db = await freshDatabase(t)
   await createSummaries(db, 20_000)
   await db.pool.query('analyze summary')

@@ -1,5 +1,4 @@
-// A row that is not in the status that somebody wants to leave has yet to come to it, or has been there: by arrows and
-// phases.
+// A row that is not in the wanted status has yet to reach it, or has passed it: by arrows and phases.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { statusTable } from '../../src/tables/index.ts'
@@ -14,7 +13,7 @@ const orders = statusTable('orders', {
 const doors = statusTable('orders', { phases: false, arrows: { ajar: ['open'], open: ['shut'], shut: ['open'] } })
 const oddly = statusTable('orders', { arrows: { constructor: ['toString'], toString: ['pending'], pending: ['done'] } })
 
-test('a row that may yet come to the status is not ready; one past it, beside it or in a circle with it is already handled', async (t) => {
+test('a row that may yet reach the status is not ready; one past it, beside it or in a cycle is already handled', async (t) => {
   const { pool } = await freshDatabase(t)
   await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz,
     retry_at timestamptz);
@@ -31,7 +30,7 @@ test('a row that may yet come to the status is not ready; one past it, beside it
       assert.deepEqual(await orders.look(pool, 1, 'paid'), expected)
     }
   }
-  // To be claimed it has to be pending. What has failed was, and will be again.
+  // A row must be pending to be claimed. A failed row was pending, and will be again.
   for (const [outcome, statuses] of [
     [NOT_READY, ['draft']],
     [HANDLED, ['processing', 'error', 'completed', 'paid', 'shipped']],
@@ -51,7 +50,7 @@ test('a row that may yet come to the status is not ready; one past it, beside it
   assert.deepEqual(await doors.look(pool, 1, 'open'), { outcome: 'ready' })
 })
 
-test('a status may have the name of what every object has', async (t) => {
+test('a status may be named like a property of every object', async (t) => {
   const { pool } = await freshDatabase(t)
   await pool.query(`create table orders (id integer, status text); insert into orders values (1, 'constructor')`)
   const expected = { outcome: NOT_READY, status: 'constructor' }
@@ -59,7 +58,7 @@ test('a status may have the name of what every object has', async (t) => {
   assert.deepEqual(await oddly.transition(pool, 1, 'constructor', 'toString'), { outcome: 'applied' })
 })
 
-test('a status that is not declared is not ready: nobody can say that it is past', async (t) => {
+test('an undeclared status is not ready, because it may not be past', async (t) => {
   const { pool } = await freshDatabase(t)
   await pool.query(`create table orders (id integer primary key, status text, claim_token text, claim_expires_at timestamptz,
     retry_at timestamptz);

@@ -1,10 +1,11 @@
-// The reaper and the re-drive: what is stuck goes back, what has failed is tried again, what was not told of is told.
+// Recovery: reclaims stuck rows, retries failed rows, and re-publishes rows whose message was lost.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type Chore, handle, kind } from '../../src/index.ts'
 import { type Recovery, statusTable } from '../../src/tables/index.ts'
 import type { RowClaim } from '../../src/tables/outcomes.ts'
-import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
+import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { collect, count, scene } from '../support/worker.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
@@ -26,7 +27,7 @@ const letFailuresAge = ({ pool }: TestDatabase) =>
 
 const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
 
-test('a row that was claimed too long ago goes back, is counted, and is told of', async (t) => {
+test('a row whose claim expired is reclaimed, counted and published', async (t) => {
   const db = await withRows(t, 3)
   await claim(db, 1)
   await letClaimsAge(db)
@@ -42,7 +43,7 @@ test('a row that was claimed too long ago goes back, is counted, and is told of'
   assert.deepEqual([(await summary(db, 2)).status, (await summary(db, 3)).status], ['processing', 'pending'])
 })
 
-test('a row that kills whoever claims it is given up after its attempts', async (t) => {
+test('a row that kills its workers is given up after its attempts', async (t) => {
   const db = await withRows(t, 1)
   const recovery = summaries.recovery()
   for (let attempt = 1; attempt <= 5; attempt++) {
@@ -57,7 +58,7 @@ test('a row that kills whoever claims it is given up after its attempts', async 
   assert.deepEqual(await recovery.run(db.pool), NOTHING)
 })
 
-test('a failed row is tried again when its backoff is over, until its attempts are used up', async (t) => {
+test('a failed row is retried after its backoff, until its attempts are used up', async (t) => {
   const db = await withRows(t, 1)
   const recovery = summaries.recovery()
   const waits: number[] = []
@@ -105,7 +106,7 @@ test('ten at once take each row once', async (t) => {
     publish: async (some) => told.push(...some),
   })
   const dids = await Promise.all(Array.from({ length: 10 }, () => recovery.run(db.pool)))
-  // A batch that was short because others held the rows is not the end: whoever is left takes the rest.
+  // A batch that was short because others held the rows is not the end: the remaining ones take the rest.
   dids.push(await recovery.run(db.pool))
   const total = (what: string) => dids.reduce((sum, did) => sum + did[what]!, 0)
   assert.deepEqual(['takenBack', 'givenUp', 'redriven', 'resent'].map(total), [100, 0, 100, 100])
@@ -143,7 +144,7 @@ test('jobs enqueued in the transaction exist exactly when the rows are ready aga
   assert.deepEqual(rows, [{ id: '1' }, { id: '2' }])
 })
 
-test('a row that cannot be told of does not hold up the others; if none can be, nothing is counted', async (t) => {
+test('a row that cannot be enqueued does not block the others; if none can be, nothing is counted', async (t) => {
   const db = await withRows(t, 3)
   await claim(db, 1, 2, 3)
   await letClaimsAge(db)
@@ -164,7 +165,7 @@ test('a row that cannot be told of does not hold up the others; if none can be, 
   assert.match(row.last_error!, /division by zero/)
 })
 
-test('a row that somebody is changing is left for the next time, and nobody waits for it', async (t) => {
+test('a row that another session is changing is left for the next run, without waiting', async (t) => {
   const db = await withRows(t, 8)
   await claim(db, 1, 2)
   await letClaimsAge(db)
@@ -185,7 +186,7 @@ test('a row that somebody is changing is left for the next time, and nobody wait
   assert.deepEqual(await recovery.run(db.pool), NOTHING, 'what was just told of is not told of again')
 })
 
-test('with a queue elsewhere, a row whose message was lost is told of again unless told otherwise', async (t) => {
+test('with publish, a row whose message was lost is re-published by default', async (t) => {
   const db = await withRows(t, 1)
   await db.pool.query(`update summary set sent_at = now() - interval '16 min'`)
   assert.deepEqual(await summaries.recovery().run(db.pool), NOTHING)
@@ -194,7 +195,7 @@ test('with a queue elsewhere, a row whose message was lost is told of again unle
   assert.deepEqual([did.resent, told], [1, ['1']])
 })
 
-test('a message that could not be sent, or never was, is sent again', async (t) => {
+test('a row whose message was not sent is re-published', async (t) => {
   const db = await withRows(t, 1)
   const told: string[] = []
   let fails = true
@@ -205,7 +206,7 @@ test('a message that could not be sent, or never was, is sent again', async (t) 
       told.push(...ids)
     },
   })
-  // Committed a while ago by a producer that died before it could say so.
+  // Committed a while ago by a producer that died before it published.
   await db.pool.query(`update summary set sent_at = now() - interval '11 min'`)
   await assert.rejects(recovery.run(db.pool), /no network/)
   fails = false
@@ -215,13 +216,13 @@ test('a message that could not be sent, or never was, is sent again', async (t) 
   assert.deepEqual(told, ['1'])
 })
 
-test('of three workers one runs the recovery in each interval, and says what it did', async (t) => {
+test('of three workers one runs the recovery in each interval, and reports its counts', async (t) => {
   const setting = await scene(t)
   const { db } = setting
   await createSummaries(db, 1)
   await claim(db, 1)
   await letClaimsAge(db)
-  // Whoever takes a duty moves it on: by an interval, from a moment at which it was due.
+  // A worker that takes a duty moves it on: by an interval, from a moment at which it was due.
   await db.pool.query(`
     create table taken (early boolean);
     create function note() returns trigger language plpgsql as
@@ -244,7 +245,7 @@ test('of three workers one runs the recovery in each interval, and says what it 
 
 test('a chore that fails is reported, and one that never ends holds up neither the sweep nor the end', async (t) => {
   const setting = await scene(t)
-  const { promise } = gate()
+  const { opened } = gate()
   let begun = 0
   const chores: Chore[] = [
     { name: 'fails', every: '100ms', run: async () => Promise.reject(new Error('on purpose')) },
@@ -253,7 +254,7 @@ test('a chore that fails is reported, and one that never ends holds up neither t
       every: '100ms',
       run: () => {
         begun++
-        return promise as Promise<never>
+        return opened as Promise<never>
       },
     },
   ]

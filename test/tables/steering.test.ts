@@ -1,4 +1,4 @@
-// What an effect asks for by what it throws: never again, not before, not now.
+// The errors by which an effect steers its row: Fatal, RetryAfter, Snooze, Cancel.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Cancel, Snooze } from '../../src/index.ts'
@@ -11,7 +11,7 @@ async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
   return db
 }
 
-test('Snooze gives the row back, spends no attempt, and says for how long', async (t) => {
+test('Snooze releases the row with its delay, and spends no attempt', async (t) => {
   const db = await withRows(t, 1)
   const worked = await summaries.work(db.pool, 1, () => Promise.reject(new Snooze('1h')))
   assert.deepEqual(worked, { outcome: 'released', delayMs: 3_600_000 })
@@ -20,7 +20,7 @@ test('Snooze gives the row back, spends no attempt, and says for how long', asyn
   assert.deepEqual(await summaries.work(db.pool, 1, async () => ({ result: 'later' })), { outcome: 'applied' })
 })
 
-test('recovery does not resend a row before it wants to be asked again', async (t) => {
+test('recovery does not re-publish a snoozed row before its delay', async (t) => {
   const db = await withRows(t, 2)
   await summaries.work(db.pool, 1, () => Promise.reject(new Snooze('1h')))
   const claimed = await summaries.claim(db.pool, 2)
@@ -39,14 +39,14 @@ test('recovery does not resend a row before it wants to be asked again', async (
   assert.deepEqual(told, ['2', '1'])
 })
 
-test('Snooze is heard also by a process that stops', async (t) => {
+test('Snooze also counts in a process that stops', async (t) => {
   const db = await withRows(t, 1)
   const stopping = AbortSignal.abort()
   const worked = await summaries.work(db.pool, 1, () => Promise.reject(new Snooze('5s')), { stopping })
   assert.deepEqual(worked, { outcome: 'released', delayMs: 5_000 })
 })
 
-test('Cancel is recorded, and not tried again', async (t) => {
+test('Cancel is recorded, and not retried', async (t) => {
   const db = await withRows(t, 1)
   const error = new Cancel('no longer wanted')
   const worked = await summaries.work(db.pool, 1, () => Promise.reject(error))

@@ -1,4 +1,4 @@
-// A table of a user's: summaries that an LLM is to write, one row each.
+// A user's table: summaries that an LLM is to write, one row each.
 import { statusTable } from '../../src/tables/index.ts'
 import type { TestDatabase } from '../support/database.ts'
 
@@ -35,7 +35,7 @@ export async function summary({ pool }: Pick<TestDatabase, 'pool'>, id: number):
   return rows[0]!
 }
 
-/** As if the time had passed: whoever holds these rows has not been heard of for too long. */
+/** As if the time had passed: the claims of these rows have expired. */
 export async function letClaimsAge({ pool }: Pick<TestDatabase, 'pool'>): Promise<void> {
   await pool.query(
     `update summary set claim_expires_at = claim_expires_at - interval '16 min' where status = 'processing'`,

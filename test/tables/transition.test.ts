@@ -1,4 +1,4 @@
-// One UPDATE that names the status it leaves: of all who try, one is told `applied` (decisions/0020).
+// One UPDATE that names the status it leaves: of all callers, one gets `applied` (decisions/0020).
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
@@ -30,7 +30,7 @@ function poolAt(t: TestContext, db: TestDatabase, level: string, max: number): p
 const complete = (db: Queryable, id: number, result = 'text') =>
   summaries.transition(db, id, 'pending', 'completed', { result, completed_at: databaseNow })
 
-test('two workers with the same message: the row is completed once, and the second is told that it was handled', async (t) => {
+test('two workers with the same message: the row is completed once, and the second gets already_handled', async (t) => {
   const db = await withRows(t, 1)
   const answers = await Promise.all([complete(db.pool, 1, 'a'), complete(db.pool, 1, 'b')])
   const winner = answers[0]!.outcome === 'applied' ? 0 : 1
@@ -41,7 +41,7 @@ test('two workers with the same message: the row is completed once, and the seco
   assert.ok(row.completed_at instanceof Date)
 })
 
-test('the second waits for the first, and goes by what the first has committed', async (t) => {
+test('the second waits for the first, and sees what the first has committed', async (t) => {
   const db = await withRows(t, 2)
   const [first, second] = [await session(db), await session(db)]
   for (const [id, end, expected] of [
@@ -58,7 +58,7 @@ test('the second waits for the first, and goes by what the first has committed',
   assert.deepEqual([(await summary(db, 1)).result, (await summary(db, 2)).result], ['first', 'second'])
 })
 
-test('a message that comes before its row is committed is told so, and can come again', async (t) => {
+test('a message that arrives before its row commits gets not_found, and can be redelivered', async (t) => {
   const db = await withRows(t, 0)
   const { client } = await session(db)
   await client.query('begin')
@@ -93,7 +93,7 @@ for (const level of LEVELS) {
   })
 }
 
-test('a conflict inside the caller’s transaction says that it is to be run again', async (t) => {
+test('a conflict inside the caller’s transaction asks to run it again', async (t) => {
   const db = await withRows(t, 1)
   const attempt = withTransaction(
     db.pool,
@@ -108,7 +108,7 @@ test('a conflict inside the caller’s transaction says that it is to be run aga
   assert.equal((await summary(db, 1)).result, 'faster')
 })
 
-test('what was given up in a transaction is not sent again when that is over', async (t) => {
+test('a statement aborted in a transaction is not repeated outside it', async (t) => {
   const db = await withRows(t, 60)
   const pool = poolAt(t, db, 'repeatable read', 1)
   for (let id = 1; id < 60; id += 2) {
@@ -118,14 +118,14 @@ test('what was given up in a transaction is not sent again when that is over', a
       await Promise.all([complete(tx, id, 'given up'), complete(tx, id + 1, 'given up')])
     })
     await assert.rejects(both, TransactionConflictError)
-    // Whoever has the connection now.
+    // Another user of the same connection.
     await withTransaction(pool, (tx) => tx.query('select'))
   }
   const { rows } = await db.pool.query(`select count(*)::int from summary where result = 'given up'`)
   assert.equal(rows[0].count, 0)
 })
 
-test('of two transactions in a deadlock one is told to run again, and does', async (t) => {
+test('of two transactions in a deadlock one gets TransactionConflictError, runs again, and succeeds', async (t) => {
   const db = await withRows(t, 2)
   await db.pool.query('create table witness (who text)')
   const [left, right, observer] = [await session(db), await session(db), await db.connect()]
@@ -158,11 +158,11 @@ test('of two transactions in a deadlock one is told to run again, and does', asy
   assert.equal(rows[0].writers, 1)
 })
 
-test('a row that comes back while it is asked about is tried again', async (t) => {
+test('a row that becomes ready again during the lookup is tried again', async (t) => {
   const db = await withRows(t, 1)
   await db.pool.query(`update summary set status = 'error'`)
   let looks = 0
-  // Whatever has a query method will do.
+  // Anything with a query method works.
   const db2: Queryable = {
     query: async (config) => {
       if (config.text.startsWith('-- row.find') && ++looks === 1) {
@@ -175,7 +175,7 @@ test('a row that comes back while it is asked about is tried again', async (t) =
   assert.equal(looks, 1)
 })
 
-test('a row that no update can change is not called handled', async (t) => {
+test('a row that no update can change does not get already_handled', async (t) => {
   const db = await withRows(t, 1)
   await db.pool.query(`
     create function forbid() returns trigger language plpgsql as 'begin return null; end';
@@ -194,7 +194,7 @@ test('a plan outlives a change of the column that it reads', async (t) => {
   assert.deepEqual(await complete(client, 1), { outcome: 'already_handled', status: 'completed' })
 })
 
-test('an arrow that was not drawn, and one that belongs to a claim, are refused', async (t) => {
+test('an undeclared arrow, and one that belongs to a claim, are refused', async (t) => {
   const db = await withRows(t, 1)
   assert.equal(
     await codeOf(() => summaries.transition(db.pool, 1, 'completed' as never, 'pending' as never)),
@@ -272,7 +272,7 @@ test('hostile names are refused when they are declared', () => {
   assert.throws(() => statusTable('t', { colums: ['a'] } as never), /did you mean columns/)
 })
 
-test('hostile values change nothing but their own column, and an id that is none is refused', async (t) => {
+test('hostile values change nothing but their own column, and an invalid id is refused', async (t) => {
   const db = await withRows(t, 2)
   const result = `'); drop table summary; -- ${'x'.repeat(10_000_000)}`
   assert.equal((await complete(db.pool, 1, result)).outcome, 'applied')

@@ -1,4 +1,4 @@
-// Claim, effect, commit: only the holder of the claim's token commits, and a crash leaves a row that recovery takes back.
+// Claim, effect, commit: only the holder of the claim's token commits, and recovery reclaims the row after a crash.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,7 +8,8 @@ import pg from 'pg'
 import { statusTable } from '../../src/tables/index.ts'
 import type { RowClaim } from '../../src/tables/outcomes.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
-import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
+import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { type Provider, startProvider } from '../support/provider.ts'
 import { until } from '../support/until.ts'
@@ -30,7 +31,7 @@ async function claimed(db: TestDatabase, id: number, token?: string): Promise<Ro
   return (answer as { claim: RowClaim }).claim
 }
 
-test('of ten who claim a row one gets it, and nobody else can commit, fail or renew it', async (t) => {
+test('of ten claimers of a row one gets it, and no other can commit, fail or renew it', async (t) => {
   const db = await withRows(t, 1)
   const answers = await Promise.all(Array.from({ length: 10 }, () => summaries.claim(db.pool, 1)))
   const winners = answers.filter(({ outcome }) => outcome === 'applied')
@@ -54,7 +55,7 @@ test('of ten who claim a row one gets it, and nobody else can commit, fail or re
   assert.deepEqual([row.status, row.result, row.attempt_count, row.last_error], ['completed', 'ours', 0, null])
 })
 
-test('the holder of a row that was taken back and claimed again cannot commit the new claim', async (t) => {
+test('the holder of a row that was reclaimed and claimed again cannot commit the new claim', async (t) => {
   const db = await withRows(t, 1)
   const first = await claimed(db, 1)
   await letClaimsAge(db)
@@ -71,7 +72,7 @@ test('the holder of a row that was taken back and claimed again cannot commit th
   assert.equal((await summary(db, 1)).result, 'new')
 })
 
-test('what was asked before with the same token is answered as before, and counted once', async (t) => {
+test('a repeated call with the same token has the same outcome, and is counted once', async (t) => {
   const db = await withRows(t, 2)
   const token = 'a8098c1a-f86e-11da-bd1a-00112444be1e'
   const claim = await claimed(db, 1, token)
@@ -81,7 +82,7 @@ test('what was asked before with the same token is answered as before, and count
   assert.deepEqual(await summaries.commit(db.pool, claim, { result: 'x' }), { outcome: 'applied' })
   assert.deepEqual(await summaries.commit(db.pool, claim, { result: 'y' }), { outcome: 'applied' })
   assert.equal((await summary(db, 1)).result, 'x')
-  // A finished row is not claimed again, whatever the token.
+  // A finished row is not claimed again, with any token.
   assert.deepEqual(await summaries.claim(db.pool, 1, { token }), { outcome: 'already_handled', status: 'completed' })
 
   const failing = await claimed(db, 2, token)
@@ -104,7 +105,7 @@ test('what was asked before with the same token is answered as before, and count
   assert.deepEqual(await summaries.claim(db.pool, 3), { outcome: 'not_found' })
 })
 
-test('work() records what the effect returns, what it throws, and what cannot be stored', async (t) => {
+test('work() records results, errors, and results that cannot be stored', async (t) => {
   const db = await withRows(t, 4)
   assert.deepEqual(await summaries.work(db.pool, 1, async () => ({ result: 'done' })), { outcome: 'applied' })
   assert.deepEqual(await summaries.work(db.pool, 1, async () => assert.fail('not twice')), {
@@ -152,7 +153,7 @@ async function summarise(
 const CRASHES: readonly { diesAt: DiesAt; keyed: boolean; left: string; calls: number; happened: number }[] = [
   { diesAt: 'before the claim', keyed: false, left: 'pending', calls: 1, happened: 1 },
   { diesAt: 'after the claim', keyed: false, left: 'processing', calls: 1, happened: 1 },
-  // The provider was called and nobody knows: called again, and acts again, unless it is given the same key.
+  // The provider was called and the outcome is unknown: called again, it acts again, unless it has the same key.
   { diesAt: 'after the effect', keyed: false, left: 'processing', calls: 2, happened: 2 },
   { diesAt: 'after the effect', keyed: true, left: 'processing', calls: 2, happened: 1 },
   { diesAt: 'after the commit', keyed: false, left: 'completed', calls: 1, happened: 1 },
@@ -167,7 +168,7 @@ for (const { diesAt, keyed, left, calls, happened } of CRASHES) {
     const provider = await startProvider(undo)
     assert.equal(await summarise(t, db, provider, 1, diesAt, keyed), 'SIGKILL')
     assert.equal((await summary(db, 1)).status, left)
-    // The message comes again: at once, then after the holder's time is over.
+    // SQS redelivers the message: at once, then after the claim expired.
     if (left !== 'pending') assert.equal(await summarise(t, db, provider, 1, 'never', keyed), 'already_handled')
     await letClaimsAge(db)
     const did = await summaries.recovery().run(db.pool)
@@ -180,12 +181,12 @@ for (const { diesAt, keyed, left, calls, happened } of CRASHES) {
   })
 }
 
-test('a slow holder that is heard of keeps its row; one that is not loses it and is told', async (t) => {
+test('a slow holder that renews keeps its row; one that does not loses it and gets lost', async (t) => {
   const clock = movableTimers(t)
   const db = await withRows(t, 2)
   const table = statusTable('summary', { columns: ['result'], stuckAfter: '30s' })
   const reap = table.recovery()
-  const { promise, open } = gate()
+  const { opened, open } = gate()
   let renewals = 0
   const counting = {
     query: async (config: { text: string }) => {
@@ -197,11 +198,11 @@ test('a slow holder that is heard of keeps its row; one that is not loses it and
   const begun = gate()
   const slow = table.work(counting, 1, async ({ signal }) => {
     begun.open()
-    await promise
+    await opened
     return { result: String(signal.aborted) }
   })
   const silent = await table.claim(db.pool, 2)
-  await begun.promise
+  await begun.opened
   // A third of their time each, in this process and in the database.
   for (let thirds = 1; thirds <= 4; thirds++) {
     clock.pass(10_000)
@@ -218,14 +219,14 @@ test('a slow holder that is heard of keeps its row; one that is not loses it and
   assert.deepEqual(late, { outcome: 'lost', status: 'pending' })
 })
 
-test('a holder whose row is taken back all the same is aborted, and told that it has lost', async (t) => {
+test('a holder whose row is reclaimed is aborted, and gets lost', async (t) => {
   const db = await withRows(t, 1)
   const quick = statusTable('summary', { columns: ['result'], stuckAfter: '300ms' })
   let wasTold = false
   const worked = await quick.work(db.pool, 1, async ({ signal }) => {
     await db.pool.query(`update summary set status = 'pending', claim_token = null, claim_expires_at = null`)
     await until('it is told', () => signal.aborted)
-    wasTold = true // What is thrown here would be recorded, and not seen.
+    wasTold = true // An error thrown here would be recorded, not seen.
     return { result: 'late' }
   })
   assert.ok(wasTold)

@@ -1,4 +1,4 @@
-// What work() does with an effect that has happened, when all else goes wrong around it.
+// work() after an effect has happened, when the database fails around it.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -8,7 +8,8 @@ import pg from 'pg'
 import type { Queryable } from '../../src/db/lane.ts'
 import { Fatal } from '../../src/index.ts'
 import { statusTable } from '../../src/tables/index.ts'
-import { freshDatabase, gate, type TestDatabase } from '../support/database.ts'
+import { freshDatabase, type TestDatabase } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
 
@@ -18,7 +19,7 @@ async function withRows(t: TestContext, n: number): Promise<TestDatabase> {
   return db
 }
 
-/** A pool, but for what happens to statements of this name. */
+/** A pool that treats statements of this name differently. */
 function during(
   pool: pg.Pool,
   statement: string,
@@ -56,7 +57,7 @@ test('a commit that is refused for a while is sent until it is accepted: the eff
   assert.equal((await summary(db, 1)).result, 'done')
 })
 
-test('what can never be stored is not done again: the row waits for a person', async (t) => {
+test('a result that can never be stored is not retried: the row waits for a person', async (t) => {
   const db = await withRows(t, 6)
   await db.pool.query(`alter table summary add constraint short check (length(result) < 10 or id > 4);
     create index on summary (result);
@@ -81,7 +82,7 @@ test('what can never be stored is not done again: the row waits for a person', a
   assert.deepEqual(await summaries.work(db.pool, 4, async () => null), { outcome: 'applied' })
 })
 
-test('an effect that throws Fatal is not tried again, any other error is', async (t) => {
+test('an effect that throws Fatal is not retried, any other error is', async (t) => {
   const db = await withRows(t, 2)
   for (const [id, error, givenUp] of [
     [1, new Fatal('never'), true],
@@ -94,7 +95,7 @@ test('an effect that throws Fatal is not tried again, any other error is', async
   assert.ok((await summary(db, 2)).retry_at! > new Date())
 })
 
-test('whoever fails a row is told whether it is given up: with the last attempt, on demand, and when the reply was lost', async (t) => {
+test('fail() returns givenUp: at the last attempt, on demand, and after a lost reply', async (t) => {
   const db = await withRows(t, 3)
   const patient = statusTable('summary', { maxAttempts: 2 })
   const fails = async (id: number, options: { retry?: boolean } = {}) => {
@@ -113,11 +114,11 @@ test('whoever fails a row is told whether it is given up: with the last attempt,
   assert.deepEqual(await unclaimed(), { outcome: 'applied', givenUp: false })
   await db.pool.query(`update summary set status = 'pending' where id = 3`)
   assert.deepEqual(await unclaimed(), { outcome: 'applied', givenUp: true })
-  // Without a claim nobody knows whose failure it was.
+  // Without a claim the failure cannot be attributed.
   assert.deepEqual(await unclaimed(), { outcome: 'already_handled', status: 'error' })
 })
 
-test('a failure may say how long to wait, however short the backoff, claimed or not', async (t) => {
+test('fail() may set a delay longer than the backoff, with a claim or without', async (t) => {
   const db = await withRows(t, 2)
   const claimed = await summaries.claim(db.pool, 1)
   assert.ok(claimed.outcome === 'applied')
@@ -128,10 +129,10 @@ test('a failure may say how long to wait, however short the backoff, claimed or 
   assert.deepEqual(rows, new Array(2).fill({ status: 'error', late: true, soon: true }))
 })
 
-test('a renewal that is never answered neither hides that the claim is over nor holds up the end', async (t) => {
+test('a renewal without a reply neither hides the expiry nor delays the end', async (t) => {
   const db = await withRows(t, 1)
   const quick = statusTable('summary', { columns: ['result'], stuckAfter: '400ms' })
-  const hangs = during(db.pool, 'row.renew', () => gate().promise)
+  const hangs = during(db.pool, 'row.renew', () => gate().opened)
   let reason: unknown
   const worked = await quick.work(hangs, 1, async ({ signal }) => {
     await until('it is told', () => signal.aborted)
@@ -142,15 +143,15 @@ test('a renewal that is never answered neither hides that the claim is over nor 
   assert.deepEqual(worked, { outcome: 'applied' })
 })
 
-test('an effect that takes too long is aborted, and its row taken back', async (t) => {
+test('an effect that exceeds its timeout is aborted, and its row reclaimed', async (t) => {
   const db = await withRows(t, 1)
   const limited = statusTable('summary', { columns: ['result'], stuckAfter: '15m', timeout: '50ms' })
-  const { promise, open } = gate()
+  const { opened, open } = gate()
   let reason: unknown
   const working = limited.work(db.pool, 1, async ({ signal }) => {
     await until('it is told', () => signal.aborted)
     reason = signal.reason
-    await promise
+    await opened
     return { result: 'too late' }
   })
   await until('it is told', () => reason !== undefined)
@@ -161,7 +162,7 @@ test('an effect that takes too long is aborted, and its row taken back', async (
   assert.deepEqual(await working, { outcome: 'lost', status: 'pending' })
 })
 
-test('a row is kept for as long as its holder asked for, whatever the one who takes back was told', async (t) => {
+test('a claim lasts as long as its holder declared, not as the reclaiming process did', async (t) => {
   const db = await withRows(t, 1)
   const [patient, hasty] = ['15m', '100ms'].map((stuckAfter) =>
     statusTable('summary', { stuckAfter: stuckAfter as '1s' }),
@@ -173,7 +174,7 @@ test('a row is kept for as long as its holder asked for, whatever the one who ta
   assert.equal((await hasty!.recovery().run(db.pool)).takenBack, 1)
 })
 
-test('a claim that is given back costs no attempt, and is nobody’s then', async (t) => {
+test('a released claim costs no attempt, and leaves the row free', async (t) => {
   const db = await withRows(t, 1)
   const claimed = await summaries.claim(db.pool, 1)
   assert.equal(claimed.outcome, 'applied')
@@ -242,7 +243,7 @@ function losingTheClaim(pool: pg.Pool): {
   return { db: { query } as Queryable, comeBack, asked }
 }
 
-test('a claim whose reply was lost, and then the database, is given back when that is there again', async (t) => {
+test('a claim whose reply was lost, and then the database, is released when the database is back', async (t) => {
   const db = await withRows(t, 1)
   const { db: flaky, comeBack, asked } = losingTheClaim(db.pool)
   const working = summaries.work(flaky, 1, async () => assert.fail('it was never told of its claim'))
@@ -258,7 +259,7 @@ test('a claim whose reply was lost, and then the database, is given back when th
   assert.equal(asked.length, before, 'and that is the end of it')
 })
 
-test('what is given back late is not taken from whoever has the row by then', async (t) => {
+test('a late release does not take the row from its new holder', async (t) => {
   const db = await withRows(t, 1)
   const { db: flaky, comeBack, asked } = losingTheClaim(db.pool)
   await assert.rejects(summaries.work(flaky, 1, async () => assert.fail('never')))
@@ -273,7 +274,7 @@ test('what is given back late is not taken from whoever has the row by then', as
   assert.deepEqual(worked, { outcome: 'applied' })
 })
 
-test('a process does not stay for a claim that it cannot give back', async () => {
+test('a process does not stay alive for a claim that it cannot release', async () => {
   const program = `
     import { statusTable } from ${JSON.stringify(new URL('../../src/index.ts', import.meta.url).href)}
     const query = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))

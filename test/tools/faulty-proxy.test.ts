@@ -12,7 +12,7 @@ interface Behind extends TestDatabase {
   proxy: FaultyProxy
   /** A client through the proxy. */
   client(): pg.Client
-  /** How many notes are in the database, asked past the proxy. */
+  /** Number of notes in the database, read without the proxy. */
   notes(): Promise<number>
 }
 
@@ -34,7 +34,7 @@ async function databaseBehindProxy(t: TestContext): Promise<Behind> {
   return { ...database, proxy, client, notes }
 }
 
-/** How the promise stands when twenty round trips past the proxy are done: ample time, were it free to settle. */
+/** Whether the promise settles within twenty round trips that bypass the proxy: ample time. */
 async function soon(pool: pg.Pool, promise: Promise<unknown>): Promise<'settled' | 'pending'> {
   let state: 'settled' | 'pending' = 'pending'
   const settled = () => {
@@ -50,7 +50,7 @@ async function backend(client: pg.Client): Promise<number> {
   return rows[0].pid
 }
 
-test('it passes on what it is not told to break, also much of it, and counts connections', async (t) => {
+test('the proxy forwards all traffic by default, also large amounts, and counts connections', async (t) => {
   const { proxy, ...behind } = await databaseBehindProxy(t)
   const [one, other] = [behind.client(), behind.client()]
   await Promise.all([one.connect(), other.connect()])
@@ -62,7 +62,7 @@ test('it passes on what it is not told to break, also much of it, and counts con
   await Promise.all([one.end(), other.end()])
 })
 
-test('cut resets open connections, and new ones may be opened', async (t) => {
+test('cut resets open connections and allows new ones', async (t) => {
   const { proxy, ...behind } = await databaseBehindProxy(t)
   const client = behind.client()
   await client.connect()
@@ -79,7 +79,7 @@ test('cut resets open connections, and new ones may be opened', async (t) => {
   await next.end()
 })
 
-test('frozen, a statement does not arrive until the thaw', async (t) => {
+test('a statement does not arrive at a frozen server until the thaw', async (t) => {
   const { proxy, pool, ...behind } = await databaseBehindProxy(t)
   const client = behind.client()
   await client.connect()
@@ -94,7 +94,7 @@ test('frozen, a statement does not arrive until the thaw', async (t) => {
   await client.end()
 })
 
-test('frozen, a reply does not arrive until the thaw', async (t) => {
+test('a reply does not leave a frozen proxy until the thaw', async (t) => {
   const { proxy, pool, ...behind } = await databaseBehindProxy(t)
   const client = behind.client()
   await client.connect()
@@ -113,7 +113,7 @@ test('frozen, a reply does not arrive until the thaw', async (t) => {
   await client.end()
 })
 
-test('frozen, new connections are accepted and get no answer; those who give up are noticed at the thaw', async (t) => {
+test('a frozen proxy accepts connections without a reply, and notices at the thaw those that left', async (t) => {
   const { proxy, pool, ...behind } = await databaseBehindProxy(t)
   proxy.freeze()
   const impatient = connect(proxy.port, '127.0.0.1')
@@ -141,7 +141,7 @@ test('frozen connections can be cut', async (t) => {
   await lost
 })
 
-test('delayed replies arrive in their order, also when the delay is over', async (t) => {
+test('delayed replies stay in order, also after the delay ends', async (t) => {
   const { proxy, pool, ...behind } = await databaseBehindProxy(t)
   const client = behind.client()
   await client.connect()
@@ -151,7 +151,7 @@ test('delayed replies arrive in their order, also when the delay is over', async
   proxy.delayReplies(0)
   const other = behind.client()
   await other.connect()
-  // What is delayed stays so, and nothing of its connection overtakes it.
+  // Delayed data stays delayed, and nothing of its connection overtakes it.
   const next = client.query('select 2 as two')
   assert.equal(await soon(pool, next), 'pending')
   assert.deepEqual((await other.query('select 3 as three')).rows, [{ three: 3 }])
@@ -167,7 +167,7 @@ test('delayed replies arrive in their order, also when the delay is over', async
   await Promise.all([other.end().catch(() => {}), last.end()])
 })
 
-test('refused, nobody new comes in and whoever is in stays', async (t) => {
+test('a refusing proxy lets no new connection in and keeps the open ones', async (t) => {
   const { proxy, ...behind } = await databaseBehindProxy(t)
   const inside = behind.client()
   await inside.connect()
@@ -186,7 +186,7 @@ test('a commit whose reply was cut is committed', async (t) => {
   await client.connect()
   const happened = proxy.cutReplies('COMMIT')
   await client.query('BEGIN')
-  proxy.cutReplies('BEGIN') // Too late for the one that was answered.
+  proxy.cutReplies('BEGIN') // Too late for the one that has its reply.
   await client.query(`insert into note values ('kept')`)
   assert.equal(await behind.notes(), 0)
   await assert.rejects(client.query('COMMIT'), LOST)
@@ -194,7 +194,7 @@ test('a commit whose reply was cut is committed', async (t) => {
   assert.equal(await behind.notes(), 1)
 })
 
-test('a statement is known by its prepared name after it was parsed, as often as asked', async (t) => {
+test('a prepared statement is recognised by its name after it was parsed', async (t) => {
   const { proxy, ...behind } = await databaseBehindProxy(t)
   const insert = { name: 'leasehold/note.add', text: `-- note.add\ninsert into note values ($1)` }
   const [one, other] = [behind.client(), behind.client()]

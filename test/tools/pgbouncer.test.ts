@@ -10,7 +10,10 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase } from '../support/database.ts'
+import { needsPgBouncer } from '../support/optional-program.ts'
 import { until } from '../support/until.ts'
+
+const withPgBouncer = await needsPgBouncer()
 
 const LAUNCHER = new URL('../../tools/pgbouncer.ts', import.meta.url).href
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -28,7 +31,7 @@ async function backend(client: pg.Client): Promise<number> {
   return rows[0].pid
 }
 
-test('six clients take turns on three server connections, transaction by transaction', async (t) => {
+test('six clients take turns on three server connections, transaction by transaction', withPgBouncer, async (t) => {
   const { url, pool } = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url })
   t.after(bouncer.stop)
@@ -55,7 +58,7 @@ test('six clients take turns on three server connections, transaction by transac
   assert.deepEqual(rows.map(({ pid }) => pid).sort(), begun)
 })
 
-test('unnamed statements with parameters work whichever server connection they land on', async (t) => {
+test('unnamed statements with parameters work on any server connection', withPgBouncer, async (t) => {
   const { url } = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url })
   t.after(bouncer.stop)
@@ -75,26 +78,30 @@ test('unnamed statements with parameters work whichever server connection they l
   assert.ok(backends.size <= 3, `${backends.size} server connections`)
 })
 
-test('who listens through it hears nothing; another client hears it instead', async (t) => {
-  const { url, pool } = await freshDatabase(t)
-  const bouncer = await startPgBouncer({ url, poolSize: 1 })
-  t.after(bouncer.stop)
-  const heard = { listener: 0, stranger: 0 }
-  const listener = await connected(t, bouncer.url)
-  listener.on('notification', () => heard.listener++)
-  await listener.query('listen news')
+test(
+  'a client that listens through a transaction pool receives nothing; another client does',
+  withPgBouncer,
+  async (t) => {
+    const { url, pool } = await freshDatabase(t)
+    const bouncer = await startPgBouncer({ url, poolSize: 1 })
+    t.after(bouncer.stop)
+    const heard = { listener: 0, stranger: 0 }
+    const listener = await connected(t, bouncer.url)
+    listener.on('notification', () => heard.listener++)
+    await listener.query('listen news')
 
-  const stranger = await connected(t, bouncer.url)
-  stranger.on('notification', () => heard.stranger++)
-  await stranger.query('begin') // Now the one server connection is the stranger's, and the news waits for the end.
-  await stranger.query('select 1')
-  await pool.query('notify news')
-  await stranger.query('commit')
-  await listener.query('select 1')
-  assert.deepEqual(heard, { listener: 0, stranger: 1 })
-})
+    const stranger = await connected(t, bouncer.url)
+    stranger.on('notification', () => heard.stranger++)
+    await stranger.query('begin') // Now the stranger has the only server connection, and the notification waits.
+    await stranger.query('select 1')
+    await pool.query('notify news')
+    await stranger.query('commit')
+    await listener.query('select 1')
+    assert.deepEqual(heard, { listener: 0, stranger: 1 })
+  },
+)
 
-test('in session mode, who listens hears', async (t) => {
+test('in session mode a listening client receives notifications', withPgBouncer, async (t) => {
   const { url, pool } = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url, mode: 'session' })
   t.after(bouncer.stop)
@@ -105,7 +112,7 @@ test('in session mode, who listens hears', async (t) => {
   await heard
 })
 
-test('nothing remains after its parent was killed', async (t) => {
+test('nothing remains after the parent of PgBouncer was killed', withPgBouncer, async (t) => {
   const { url } = await freshDatabase(t)
   const temporary = await mkdtemp(join(tmpdir(), 'leasehold test '))
   t.after(() => rm(temporary, { recursive: true, force: true }))
@@ -133,7 +140,7 @@ test('nothing remains after its parent was killed', async (t) => {
   assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
 })
 
-test('stop removes everything, and may be called again', async (t) => {
+test('stop removes everything, and may be called again', withPgBouncer, async (t) => {
   const { url } = await freshDatabase(t)
   const bouncer = await startPgBouncer({ url })
   await Promise.all([bouncer.stop(), bouncer.stop()])
@@ -141,7 +148,7 @@ test('stop removes everything, and may be called again', async (t) => {
   assert.throws(() => process.kill(bouncer.pid, 0), { code: 'ESRCH' })
 })
 
-test('one that cannot start says why', async (t) => {
+test('a PgBouncer that cannot start reports why', withPgBouncer, async (t) => {
   const { url } = await freshDatabase(t)
   await assert.rejects(startPgBouncer({ url, poolSize: Number.NaN }), /invalid value "NaN" for parameter/)
   const nowhere = Object.assign(new URL(url), { pathname: '/nowhere' }).href

@@ -1,5 +1,5 @@
-// The launcher must leave nothing behind however its process ends. Each test starts a server in a process of its own,
-// in a temporary directory of its own whose name has a space, ends that process in one way, and looks at what is left.
+// The launcher must leave nothing behind however its process ends. Each test starts a server in a new process, in a
+// temporary directory whose name has a space, ends that process in one way, and checks for leftovers.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -46,7 +46,7 @@ function launch(t: TestContext, temporary: string, then: string): ChildProcess {
   return child
 }
 
-/** Everything that must be gone later, seen alive now: otherwise its absence would prove nothing. */
+/** Everything that must be gone later, checked to exist now: otherwise its absence would prove nothing. */
 async function started(child: ChildProcess): Promise<Started> {
   const [{ url, directory, pids }] = (await once(child, 'message')) as [
     { url: string; directory: string; pids: Record<string, number> },
@@ -54,7 +54,7 @@ async function started(child: ChildProcess): Promise<Started> {
   const client = new pg.Client(url)
   await client.connect()
   const { rows } = await client.query<{ pid: number }>(
-    // Not one that comes and goes by itself.
+    // Not one that starts and ends by itself.
     `select pid from pg_stat_activity where backend_type not in ('client backend', 'autovacuum worker')`,
   )
   await client.end()
@@ -71,12 +71,12 @@ async function isRunning(pid: number): Promise<boolean> {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
-  // A process that has ended but that a careless init never collected still has a number.
+  // A process that has ended but was never reaped by init still has a pid.
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   return !/\) [ZX] /.test(stat)
 }
 
-/** In `temporary`, other than what the TypeScript loader keeps there. */
+/** Files in `temporary`, except those of the TypeScript loader. */
 async function homes(temporary: string): Promise<string[]> {
   return (await readdir(temporary)).filter((name) => name.startsWith('leasehold-postgres-'))
 }
@@ -86,7 +86,7 @@ async function nothingRemains(temporary: string, { pids }: { pids: number[] }): 
   await until('the directory is removed', async () => (await homes(temporary)).length === 0)
 }
 
-// SIGINT, SIGHUP and process.exit take the same way as these: the kernel closes the pipes.
+// SIGINT, SIGHUP and process.exit end the same way: the kernel closes the pipes.
 const endings = {
   SIGKILL: '',
   SIGTERM: '',
@@ -135,7 +135,7 @@ test('stop removes everything, and may be called again', async () => {
   assert.equal(await isRunning(server.pids.postmaster), false)
 })
 
-test('a server that cannot start says why, and leaves nothing', async (t) => {
+test('a server that cannot start reports why, and leaves nothing', async (t) => {
   const temporary = await temporaryDirectory(t)
   const before = process.env.TMPDIR
   t.after(() => {

@@ -16,17 +16,17 @@ async function connected(t: TestContext): Promise<{ one: Socket; other: Socket }
   return { one, other: other.resume() }
 }
 
-test('the other side is told that the connection was reset', async (t) => {
+test('the peer sees a connection reset', async (t) => {
   const { one, other } = await connected(t)
   const failed = once(other, 'error')
   resetSocket(one)
   assert.equal((await failed)[0].code, 'ECONNRESET')
 })
 
-test('a socket that is just saying goodbye is closed, too', async (t) => {
+test('a socket that is half closed is reset, too', async (t) => {
   const { one } = await connected(t)
   const closed = once(one, 'close')
   one.end()
-  process.nextTick(() => process.nextTick(() => resetSocket(one))) // The goodbye is under way, and not out.
+  process.nextTick(() => process.nextTick(() => resetSocket(one))) // Its FIN is queued and not sent.
   await closed
 })

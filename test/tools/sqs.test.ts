@@ -1,10 +1,10 @@
-// The emulator that stands in for SQS, where it would do otherwise than AWS by itself.
+// Where the SQS emulator differs from AWS.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ReceiveMessageCommand, SendMessageCommand } from '@aws-sdk/client-sqs'
 import { startSqs } from '../../tools/sqs.ts'
 
-test('a long poll that was hung up on is given nothing', async (t) => {
+test('an aborted long poll receives nothing', async (t) => {
   const sqs = await startSqs()
   t.after(() => sqs.stop())
   const url = await sqs.createQueue('q')

@@ -21,7 +21,7 @@ async function numbers(client: pg.Client): Promise<number[]> {
   return (await client.query('select n from number order by n')).rows.map(({ n }) => n)
 }
 
-test('a promoted standby has what was replicated, and not what was committed while replication was frozen', async (t) => {
+test('a promoted standby has the replicated commits, and none from while replication was frozen', async (t) => {
   const primary = await startPostgres(options)
   t.after(() => primary.stop())
   const [writer, other] = [await connected(t, primary.url), await connected(t, primary.url)]

@@ -1,5 +1,5 @@
-// What a worker does with a wake-up or a call for help, as its eagerness says. It polls once a minute: what starts was
-// heard.
+// A worker's response to a wake-up or a call for help, by its eagerness. It polls once a minute, so a job that starts
+// was announced.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
@@ -9,7 +9,7 @@ import { next, notifications, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task')
 
-/** A worker that hears, and sleeps. */
+/** An idle worker that listens. */
 async function idle(t: TestContext) {
   const setting = await scene(t)
   const { db, undo } = setting
@@ -29,7 +29,7 @@ async function idle(t: TestContext) {
   return { ...setting, busy, asleep, heard, tell, claims }
 }
 
-test('a wake-up that is not to be answered is not, and a call for help is', async (t) => {
+test('a wake-up may be ignored by eagerness, a call for help is not', async (t) => {
   t.mock.method(Eagerness.prototype, 'answerAfterMs', () => Number.POSITIVE_INFINITY)
   const { lh, busy, heard, tell, claims, asleep } = await idle(t)
   const completed = next(busy, 'completed')
@@ -42,7 +42,7 @@ test('a wake-up that is not to be answered is not, and a call for help is', asyn
   await completed
 })
 
-test('a wake-up that is to be answered later is', async (t) => {
+test('a wake-up may be answered later', async (t) => {
   t.mock.method(Eagerness.prototype, 'answerAfterMs', () => 1)
   const { lh, busy } = await idle(t)
   const completed = next(busy, 'completed')
@@ -50,7 +50,7 @@ test('a wake-up that is to be answered later is', async (t) => {
   await completed
 })
 
-test('an answer in vain counts as such, one that finds a job does too, and a look for itself counts as neither', async (t) => {
+test('answers with and without a job are counted, and the worker’s own looks are not', async (t) => {
   const inVain = t.mock.method(Eagerness.prototype, 'inVain').mock
   const found = t.mock.method(Eagerness.prototype, 'found').mock
   const { lh, tell } = await idle(t)
@@ -61,7 +61,7 @@ test('an answer in vain counts as such, one that finds a job does too, and a loo
   await until('it has found a job', () => found.callCount() > 0)
 })
 
-test('a worker alone calls nobody, however much it finds', async (t) => {
+test('a single worker calls no other, however much it finds', async (t) => {
   const { lh, undo, worker } = await scene(t)
   const names = statements(undo)
   const jobs = Array.from({ length: 20 }, (_, input) => ({ input }))

@@ -1,4 +1,4 @@
-// What producers and operators call. Scripts that drain, or claim and finish by hand, are in manual.test.ts.
+// The calls of producers and operators. Scripts that drain, or claim and finish by hand, are in manual.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -13,13 +13,14 @@ import {
   withTransaction,
 } from '../../src/index.ts'
 import { STATUSES } from '../../src/jobs/job.ts'
-import { gate } from '../support/database.ts'
-import { codeOf, collect, count, next, scene, shown, untilStatus } from '../support/worker.ts'
+import { gate } from '../support/gate.ts'
+import { jobRow } from '../support/queue.ts'
+import { codeOf, collect, count, next, scene, untilStatus } from '../support/worker.ts'
 
 const mail = kind<{ to: string }>('mail')
 const NOBODY = '999999' as JobId
 
-test('a job is created, found again by its key, or in conflict with what the key already names', async (t) => {
+test('a job is created, found again by its key, or in conflict with another input', async (t) => {
   const { lh } = await scene(t)
   const first = await lh.enqueue(mail, { to: 'ada' }, { idempotencyKey: 'k' })
   assert.equal(first.outcome, 'created')
@@ -50,7 +51,7 @@ test('work enqueued in a transaction exists exactly when that transaction commit
   assert.equal((await lh.get(enqueued[1]!))?.status, 'pending')
 })
 
-test('many jobs are stored all or none, and answered in their order', async (t) => {
+test('many jobs are stored all or none, and returned in their order', async (t) => {
   const { lh, db } = await scene(t)
   const strict = kind('strict', { input: z.object({ n: z.number().max(500) }) })
   const jobs = Array.from({ length: 400 }, (_, n) => ({
@@ -73,7 +74,7 @@ test('many jobs are stored all or none, and answered in their order', async (t) 
   assert.deepEqual(await lh.enqueueMany(strict, []), [])
 })
 
-test('what is enqueued comes back by get: defaults of the kind, and what the call said instead', async (t) => {
+test('get returns a job with the kind’s defaults and the call’s own options', async (t) => {
   const { lh } = await scene(t)
   const report = kind<number>('report', { queue: 'slow', priority: 7, maxAttempts: 2 })
   const plain = await lh.get((await lh.enqueue(report, 1)).jobId)
@@ -83,11 +84,11 @@ test('what is enqueued comes back by get: defaults of the kind, and what the cal
   )
   assert.deepEqual([plain!.metadata, plain!.partitionKey, plain!.result], [null, null, null])
   const options = { priority: 0, delay: '1h', partitionKey: 'p', metadata: { a: [1] } } as const
-  const said = await lh.get((await lh.enqueue(report, 2, options)).jobId)
-  assert.deepEqual([said!.priority, said!.label, said!.partitionKey], [0, 'scheduled', 'p'])
-  assert.deepEqual(said!.metadata, { a: [1] })
-  assert.equal(said!.availableAt.getTime() - said!.enqueuedAt.getTime(), 3_600_000)
-  // Written by code that has no type checker: what is undefined was not said.
+  const stored = await lh.get((await lh.enqueue(report, 2, options)).jobId)
+  assert.deepEqual([stored!.priority, stored!.label, stored!.partitionKey], [0, 'scheduled', 'p'])
+  assert.deepEqual(stored!.metadata, { a: [1] })
+  assert.equal(stored!.availableAt.getTime() - stored!.enqueuedAt.getTime(), 3_600_000)
+  // From code without a type checker: undefined options are not stored.
   const careless = { priority: undefined, delay: undefined, metadata: undefined } as object
   assert.equal((await lh.get((await lh.enqueue(report, 3, careless)).jobId))?.priority, 7)
 })
@@ -134,7 +135,7 @@ test('list filters by status, kind and queue, and pages from newest to oldest', 
   assert.deepEqual(paged, inOrder)
 })
 
-test('waitFor tells how a job ended: completed with its result, a dead letter with its reason, cancelled', async (t) => {
+test('waitFor returns how a job ended: completed with its result, a dead letter with its reason, cancelled', async (t) => {
   const { lh, worker } = await scene(t)
   const sum = kind<number[]>('sum', { maxAttempts: 1 })
   const later = kind<null>('later')
@@ -166,7 +167,7 @@ test('waitFor ends by its timeout, by its signal, and when there is no such job'
   await assert.rejects(waiting, /enough/)
 })
 
-test('cancel ends a pending job, asks a running one to stop, and says not_found for the rest', async (t) => {
+test('cancel ends a pending job, asks a running one to stop, and returns not_found for the rest', async (t) => {
   const { lh, db, worker } = await scene(t)
   const { jobId } = await lh.enqueue(mail, { to: 'ada' }, { delay: '1h' })
   assert.equal(await lh.cancel(jobId), 'cancelled')
@@ -184,11 +185,11 @@ test('cancel ends a pending job, asks a running one to stop, and says not_found 
   ])
   const cancelled = next(busy, 'cancelled')
   const second = (await lh.enqueue(mail, { to: 'bob' })).jobId
-  await running.promise
+  await running.opened
   assert.equal(await lh.cancel(second), 'requested')
   assert.equal((await cancelled).jobId, second)
   assert.deepEqual(reasons, ['CANCEL_REQUESTED'])
-  assert.equal((await shown(db, second)).status, 'cancelled')
+  assert.equal((await jobRow(db, second)).status, 'cancelled')
 })
 
 test('redrive revives dead letters by id, by list and by filter, with fresh attempts and the same generation', async (t) => {
@@ -252,7 +253,7 @@ test('every call that takes options names the one that was misspelt', async (t) 
   assert.equal((await lh.get(jobId))?.status, 'processing', 'something was done all the same')
 })
 
-test('a kind that keeps nothing leaves no trace of what succeeded, but keeps what needs a person', async (t) => {
+test('keep: false leaves no trace of completed jobs, but keeps dead letters', async (t) => {
   const { lh, worker } = await scene(t)
   const fleeting = kind<boolean>('fleeting', { keep: false, maxAttempts: 1 })
   const busy = worker([
@@ -295,5 +296,5 @@ test('a worker that is stopped before it runs ends at once, and claims nothing',
   const worker = lh.worker([handle(mail, () => {})], { signals: [] })
   await worker.stop()
   await worker.run()
-  assert.equal((await shown(db, jobId)).status, 'pending')
+  assert.equal((await jobRow(db, jobId)).status, 'pending')
 })

@@ -1,19 +1,20 @@
-// What an outage does to running jobs, and who is told of a dead letter.
+// The effect of an outage on running jobs, and which workers report a dead letter.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, type Kind, kind } from '../../src/index.ts'
 import { type Behind, behindProxy } from '../support/behind-proxy.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { collect, count, next, type Scene, scene, shown, statements, untilStatus } from '../support/worker.ts'
+import { collect, count, next, type Scene, scene, statements, untilStatus } from '../support/worker.ts'
 
 const LEASE_MS = 30_000
 const task = kind<number>('task')
 const onlyOnce = kind<number>('task', { maxAttempts: 1 })
 const other = [handle(kind<number>('other'), () => {})]
 
-/** A worker runs a job, and loses its network for longer than the lease: the handler is aborted, and heeds it or not. */
+/** A worker runs a job and loses its network for longer than the lease: the handler is aborted, and stops or not. */
 async function cutOff(
   setting: Behind,
   clock: { pass(ms: number): void },
@@ -33,7 +34,7 @@ async function cutOff(
   const busy = worker([running], { label: 'cut off', sweep }, far)
   const aborted = next(busy, 'aborted')
   const { jobId } = await lh.enqueue(of, 1)
-  await started.promise
+  await started.opened
   // An outage is noticed by the time since the last look: there must have been one.
   if (sweep < LEASE_MS)
     await until(
@@ -60,17 +61,17 @@ test('a worker that was cut off and returns before its job is claimed gets attem
   const [released, refused] = [next(busy, 'released'), collect(busy, 'refused')]
   const survivor = worker(other, { sweep: 100 })
   await next(survivor, 'recovered')
-  const swept = await shown(db, jobId)
+  const swept = await jobRow(db, jobId)
   assert.deepEqual([swept.status, swept.attempts, swept.crashes], ['pending', 1, 1])
   proxy.thaw()
   assert.equal((await released).jobId, jobId)
   await untilStatus(db, jobId, 'completed')
-  assert.equal((await shown(db, jobId)).attempts, 1)
+  assert.equal((await jobRow(db, jobId)).attempts, 1)
   assert.deepEqual(refused, [])
   assert.deepEqual([...new Set(await historyOf(setting))], ['released'])
 })
 
-test('a completion that comes too late is told as refused, whatever is given back to the job', async (t) => {
+test('a late completion is reported as refused, also when the job gets its attempt back', async (t) => {
   const clock = movableTimers(t)
   const setting = await behindProxy(t)
   const { proxy, worker, db } = setting
@@ -81,10 +82,10 @@ test('a completion that comes too late is told as refused, whatever is given bac
   const { jobId: about, tried } = await refused
   assert.deepEqual([about, tried], [jobId, 'complete'])
   await untilStatus(db, jobId, 'completed')
-  assert.equal((await shown(db, jobId)).result, 'done')
+  assert.equal((await jobRow(db, jobId)).result, 'done')
 })
 
-test('a job that the sweep has buried stays buried: its worker and the one that swept both say so', async (t) => {
+test('a job that the sweep buried stays buried: its worker and the sweeping one both report it', async (t) => {
   const clock = movableTimers(t)
   const setting = await behindProxy(t)
   const { proxy, worker, db, log } = setting
@@ -101,14 +102,14 @@ test('a job that the sweep has buried stays buried: its worker and the one that 
     reason: 'lease_expired',
     error: undefined,
   })
-  const said = log.filter(({ level, jobId: about }) => level === 'error' && about === jobId)
+  const logged = log.filter(({ level, jobId: about }) => level === 'error' && about === jobId)
   assert.deepEqual(
-    said.map(({ message }) => message),
+    logged.map(({ message }) => message),
     [`job ${jobId} (task) is a dead letter: lease_expired; see its last_error`],
   )
   proxy.thaw()
   assert.equal((await fromItsWorker).reason, 'lease_expired')
-  assert.equal((await shown(db, jobId)).status, 'dead_letter')
+  assert.equal((await jobRow(db, jobId)).status, 'dead_letter')
 })
 
 test('after an outage of the whole fleet jobs go on with no attempt and no crash counted', async (t) => {
@@ -116,7 +117,7 @@ test('after an outage of the whole fleet jobs go on with no attempt and no crash
   const setting = await behindProxy(t)
   const { proxy, worker, db } = setting
   const { busy, jobId } = await cutOff(setting, clock, onlyOnce, 100)
-  // Nobody could look meanwhile. The first that can is another worker, and it sweeps before the one of the job is back.
+  // No worker could sweep meanwhile. The first that can is another worker, before the job's own is back.
   await db.pool.query("update leasehold.sweep set looked_at = looked_at - interval '31 s'")
   const names = statements(t)
   const first = worker(other, { sweep: 100 })
@@ -126,8 +127,8 @@ test('after an outage of the whole fleet jobs go on with no attempt and no crash
   await released
   await untilStatus(db, jobId, 'completed')
   assert.deepEqual(recovered, [])
-  assert.deepEqual((await shown(db, jobId)).attempts, 1)
-  // Claimed again before outcomes could be recorded, it was handed back once more.
+  assert.deepEqual((await jobRow(db, jobId)).attempts, 1)
+  // Claimed again before outcomes could be recorded, it was released once more.
   assert.deepEqual([...new Set(await historyOf(setting))], ['released'])
 })
 
@@ -135,14 +136,14 @@ test('a job that was not started in time is announced, with its last error', asy
   const { lh, worker, db, log } = await scene(t)
   const { jobId } = await lh.enqueue(task, 1, { expiresAt: new Date(Date.now() + 3_600_000), delay: '2h' })
   const sweeping = worker(other)
-  const told = next(sweeping, 'dead_letter')
+  const reported = next(sweeping, 'dead_letter')
   await db.clock.advance('61 minutes')
-  const { reason, generation } = await told
+  const { reason, generation } = await reported
   assert.deepEqual([reason, generation], ['expired', 0])
   assert.equal(log.filter(({ jobId: about }) => about === jobId).length, 1)
 })
 
-test('the more suspects wait, the sooner the next worker is asked', async (t) => {
+test('the more suspects wait, the sooner the next worker is notified', async (t) => {
   const { lh, worker, db } = await scene(t)
   await lh.enqueueMany(
     task,

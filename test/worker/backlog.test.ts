@@ -1,8 +1,8 @@
-// A worker that always finds more to do: it must still stop, share, and get over what goes wrong.
+// A worker with a backlog must still stop, share, and recover from errors.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { collect, count, isClaim, isCompletion, nothingHeld, scene, statements } from '../support/worker.ts'
 
@@ -23,7 +23,7 @@ test('a worker in the middle of a backlog stops, and leaves nothing behind', asy
   assert.equal(await count(db, 'from leasehold.job'), 20_000 - busy.tally.completed)
 })
 
-test('an outcome that the server refuses costs its batch time, and no other', async (t) => {
+test('an outcome that the server refuses delays its own batch only', async (t) => {
   const { lh, db, worker } = await scene(t)
   await db.pool.query(`alter table leasehold.archive add constraint not_13 check (result is distinct from '13')`)
   await lh.enqueueMany(task, numbers(8_000))
@@ -48,7 +48,7 @@ test('one job at a time is one statement a job: it completes the last and claims
   assert.ok(closings <= 20, `${closings} times claims were closed`)
 })
 
-test('an outcome that the server refuses does not take the claim that went along with it down', async (t) => {
+test('an outcome that the server refuses does not fail the claim sent with it', async (t) => {
   const { lh, db, worker } = await scene(t)
   await db.pool.query(`alter table leasehold.archive add constraint not_3 check (result is distinct from '3')`)
   await lh.enqueueMany(task, numbers(20))
@@ -64,7 +64,7 @@ test('a kind with a limit of its own goes on beside a long job of another', asyn
   const long = gate()
   await lh.enqueue(other, 0)
   await lh.enqueueMany(task, numbers(300))
-  const busy = worker([handle(other, () => long.promise), handle(task, () => {}, { concurrency: 1 })], { poll: '1m' })
+  const busy = worker([handle(other, () => long.opened), handle(task, () => {}, { concurrency: 1 })], { poll: '1m' })
   await until('all of the limited kind are completed', () => busy.tally.completed === 300)
   long.open()
   await until('the long one is completed', () => busy.tally.completed === 301)
@@ -74,7 +74,7 @@ test('of two queues with a backlog neither fills the worker', async (t) => {
   const { lh, worker } = await scene(t)
   for (const one of [task, other]) await lh.enqueueMany(one, numbers(50))
   const end = gate()
-  const busy = worker([handle(task, () => end.promise), handle(other, () => end.promise)], { concurrency: 10 })
+  const busy = worker([handle(task, () => end.opened), handle(other, () => end.opened)], { concurrency: 10 })
   const started = collect(busy, 'started')
   await until('it is full', () => started.length === 10)
   assert.deepEqual([...new Set(started.map((job) => job!.kind))].sort(), ['other', 'task'])

@@ -1,29 +1,29 @@
-// What else a worker does every so often: each chore by one worker of all, beside the jobs.
+// Chores: each is run by one worker per interval, beside the jobs.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { type Chore, handle, kind } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { codeOf, collect, count, next, type Scene, scene } from '../support/worker.ts'
 
 const idle = [handle(kind('idle'), () => {})]
 const ticks: Chore = { name: 'ticks', every: '100ms', run: async () => ({}) }
 
-/** Begun once, and then as long as the test likes. */
+/** Begins once, and then runs as long as the test wants. */
 function hanging(): Chore & { readonly begun: Promise<void>; runs: number; end(): void } {
   const [begun, end] = [gate(), gate()]
   const run = async () => {
     chore.runs++
     begun.open()
-    await end.promise
+    await end.opened
     return {}
   }
-  const chore = { name: 'hangs', every: '100ms' as const, begun: begun.promise, runs: 0, run, end: end.open }
+  const chore = { name: 'hangs', every: '100ms' as const, begun: begun.opened, runs: 0, run, end: end.open }
   return chore
 }
 
-/** How often the duty of this chore was taken from now on, by whomever. */
+/** How often the duty of this chore was taken from now on, by any worker. */
 async function takings({ db }: Scene, name: string): Promise<() => Promise<number>> {
   await db.pool.query(`
     create table taken (name text);
@@ -47,14 +47,14 @@ test('a chore may be an object with a state of its own', async (t) => {
   assert.deepEqual(await next(busy, 'chore'), { name: 'counting', did: { runs: 1 } })
 })
 
-test('a chore that is still at it is left for others to take, and taken again when it has ended', async (t) => {
+test('the duty of a running chore is left to others, and taken again when it has ended', async (t) => {
   const setting = await scene(t)
   const taken = await takings(setting, 'hangs')
   const own = hanging()
   const first = setting.worker(idle, { chores: [own, ticks] })
   await own.begun
-  const told = collect(first, 'chore')
-  await until('it has looked again and again', () => told.length > 5)
+  const reported = collect(first, 'chore')
+  await until('it has looked again and again', () => reported.length > 5)
   assert.deepEqual([await taken(), own.runs], [1, 1])
 
   const elsewhere = setting.worker(idle, { chores: [{ ...ticks, name: 'hangs' }] })
@@ -64,7 +64,7 @@ test('a chore that is still at it is left for others to take, and taken again wh
   await until('it is begun again', () => own.runs > 1)
 })
 
-test('a chore that is the only one, and took long, is taken again when it has ended', async (t) => {
+test('a single long chore is taken again when it has ended', async (t) => {
   const setting = await scene(t)
   const own = hanging()
   setting.worker(idle, { chores: [own] })
@@ -81,16 +81,16 @@ test('a chore that takes far too long is a problem, once', async (t) => {
   const setting = await scene(t)
   const own = hanging()
   const busy = setting.worker(idle, { chores: [own, ticks] })
-  const [problems, told] = [collect(busy, 'problem'), collect(busy, 'chore')]
+  const [problems, reported] = [collect(busy, 'problem'), collect(busy, 'chore')]
   const ofChore = () => problems.filter((problem) => problem!.doing === 'hangs')
   await own.begun
-  await until('it has looked again', () => told.length > 3)
+  await until('it has looked again', () => reported.length > 3)
   assert.deepEqual(ofChore(), [])
   const now = performance.now.bind(performance)
   t.mock.method(performance, 'now', () => now() + 60_000)
   await until('it is reported', () => ofChore().length > 0)
-  const before = told.length
-  await until('it has looked again and again', () => told.length > before + 5)
+  const before = reported.length
+  await until('it has looked again and again', () => reported.length > before + 5)
   assert.deepEqual(
     ofChore().map((problem) => (problem!.error as { code: string }).code),
     ['TIMED_OUT'],
@@ -98,7 +98,7 @@ test('a chore that takes far too long is a problem, once', async (t) => {
   own.end()
 })
 
-test('chores are looked for on a connection of their own: a pool with none to spare holds nothing up', async (t) => {
+test('chores are looked for on a connection of their own: an exhausted pool delays nothing', async (t) => {
   const { db, undo, leasehold, worker } = await scene(t)
   const pool = new pg.Pool({ connectionString: db.url, max: 1 })
   const client = await pool.connect()
@@ -111,14 +111,14 @@ test('chores are looked for on a connection of their own: a pool with none to sp
   await busy.stop()
 })
 
-test('drain and runOnce refuse chores, since they would not do them', async (t) => {
+test('drain and runOnce refuse chores, since they would not run them', async (t) => {
   const { lh } = await scene(t)
   assert.equal(await codeOf(() => lh.drain(idle, { chores: [ticks] })), 'INVALID_OPTION')
   assert.equal(await codeOf(() => lh.runOnce(idle, { chores: [ticks] })), 'INVALID_OPTION')
   assert.equal((await lh.drain(idle, { chores: [] })).completed, 0)
 })
 
-test('a chore that gives up on rows is a warning, and one that fails is named, but its author not quoted', async (t) => {
+test('a chore that gives up on rows is a warning, and one that fails is logged by name, without its message', async (t) => {
   const { worker, log } = await scene(t)
   let runs = 0
   const chore: Chore = {

@@ -5,10 +5,13 @@ import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { fakeTime } from '../../tools/debian.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
+import { needsFakeTime } from '../support/optional-program.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
-import { countByStatus, show } from '../support/queue.ts'
+import { countByStatus, jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Act, work, workOf } from './programs/jobs.ts'
+
+const withFakeTime = await needsFakeTime()
 
 const HOUR = 3_600_000
 const SHIFTS = { honest: 0, ahead: HOUR, behind: -HOUR }
@@ -19,7 +22,7 @@ async function start(t: TestContext, db: TestDatabase, name: Name, options: Work
   const env = name === 'honest' ? {} : await fakeTime(name === 'ahead' ? '+1h' : '-1h')
   const from = Date.now()
   const worker = await startWorker(t, db.url, { kinds: ['work', name], env, options: { lease: '30s', ...options } })
-  // Otherwise nothing would be shown.
+  // Otherwise the test would show nothing.
   const now = (worker.lines[0]!.now as number) - SHIFTS[name]
   assert.ok(now >= from && now <= Date.now(), `the clock of ${name} is not off by ${SHIFTS[name]} ms`)
   return worker
@@ -34,7 +37,7 @@ async function enqueue(db: TestDatabase, name: string, act: Act, delay?: '30m'):
   return (await leasehold.enqueue(workOf(name), { act }, delay === undefined ? {} : { delay })).jobId
 }
 
-/** Each worker has claimed all that it takes to be due: each has its own kind, and claims in the order of time. */
+/** Each worker has claimed all that it sees as due: each has its own kind, and claims in the order of time. */
 async function everyoneHasLooked(db: TestDatabase, workers: Map<Name, WorkerProcess>): Promise<void> {
   for (const [name, worker] of workers) {
     const jobId = await enqueue(db, name, 'nothing')
@@ -42,7 +45,7 @@ async function everyoneHasLooked(db: TestDatabase, workers: Map<Name, WorkerProc
   }
 }
 
-test('a job for later is started when the database says so, by whomever it was enqueued', async (t) => {
+test('a delayed job starts by the database’s clock, for producers with any clock', withFakeTime, async (t) => {
   const db = await countingDatabase(t)
   const workers = await startAll(t, db)
   const later: JobId[] = []
@@ -72,7 +75,7 @@ test('a job for later is started when the database says so, by whomever it was e
   assert.equal(again.rowCount, 0)
 })
 
-test('a retry is due when the database says so, whoever failed', async (t) => {
+test('a retry is due by the database’s clock, for workers with any clock', withFakeTime, async (t) => {
   const db = await countingDatabase(t)
   const workers = await startAll(t, db)
   for (const [name, worker] of workers) {
@@ -98,30 +101,34 @@ test('a retry is due when the database says so, whoever failed', async (t) => {
 })
 
 for (const name of ['ahead', 'behind'] as const) {
-  test(`a lease is over when the database says so, for a sweeper whose clock is an hour ${name}`, async (t) => {
-    const db = await countingDatabase(t)
-    const jobId = await enqueue(db, work.name, 'wait')
-    const honest = await start(t, db, 'honest', { sweep: '1h' })
-    await honest.prints('started')
-    const sweeper = await start(t, db, name)
-    await sweepsOften(db)
-    const { status, claimed_by, lease_generation } = await show(db, jobId)
-    assert.deepEqual([status, claimed_by, lease_generation], ['processing', honest.id, '1'])
+  test(
+    `a lease expires by the database's clock, for a sweeper whose clock is an hour ${name}`,
+    withFakeTime,
+    async (t) => {
+      const db = await countingDatabase(t)
+      const jobId = await enqueue(db, work.name, 'wait')
+      const honest = await start(t, db, 'honest', { sweep: '1h' })
+      await honest.prints('started')
+      const sweeper = await start(t, db, name)
+      await sweepsOften(db)
+      const { status, claimed_by, lease_generation } = await jobRow(db, jobId)
+      assert.deepEqual([status, claimed_by, lease_generation], ['processing', honest.id, '1'])
 
-    honest.kill('SIGKILL')
-    await honest.ends()
-    await sweepsOften(db)
-    assert.equal((await show(db, jobId)).claimed_by, honest.id)
-    await db.clock.advance('30s')
-    await sweeper.prints('started')
-    sweeper.go()
-    await sweeper.prints('completed')
-    const completed = await show(db, jobId)
-    assert.deepEqual([completed.claimed_by, completed.lease_generation], [sweeper.id, '2'])
-  })
+      honest.kill('SIGKILL')
+      await honest.ends()
+      await sweepsOften(db)
+      assert.equal((await jobRow(db, jobId)).claimed_by, honest.id)
+      await db.clock.advance('30s')
+      await sweeper.prints('started')
+      sweeper.go()
+      await sweeper.prints('completed')
+      const completed = await jobRow(db, jobId)
+      assert.deepEqual([completed.claimed_by, completed.lease_generation], [sweeper.id, '2'])
+    },
+  )
 }
 
-/** Waits for a few sweeps by the one who sweeps every 200 ms. */
+/** Waits for a few sweeps by the worker that sweeps every 200 ms. */
 async function sweepsOften(db: TestDatabase): Promise<void> {
   const seen = new Set<number>()
   await until('a few sweeps', async () => {

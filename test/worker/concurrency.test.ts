@@ -1,11 +1,12 @@
-// How much a worker takes on at a time, and what it leaves to others.
+// How much a worker claims at a time, and what it leaves to others.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { handle, type Job, type JobId, kind } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { collect, count, isClaim, next, nothingHeld, scene, shown, statements, type Undo } from '../support/worker.ts'
+import { collect, count, isClaim, next, nothingHeld, scene, statements, type Undo } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other')
@@ -26,7 +27,7 @@ function held() {
     },
     run: async () => {
       most = Math.max(most, ++now)
-      await go.promise
+      await go.opened
       now--
     },
   }
@@ -34,7 +35,7 @@ function held() {
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-test('never more handlers run at once than the worker may, however fast they are', async (t) => {
+test('a worker never exceeds its concurrency, however fast its handlers are', async (t) => {
   const { lh, worker } = await scene(t)
   let [now, most] = [0, 0]
   const busy = worker(
@@ -52,7 +53,7 @@ test('never more handlers run at once than the worker may, however fast they are
   assert.equal(most, 3)
 })
 
-test('a kind with a limit of its own keeps to it, and leaves the rest to the others', async (t) => {
+test('a kind with a limit of its own keeps to it, and leaves the other slots to the others', async (t) => {
   const { lh, worker } = await scene(t)
   const [limited, free] = [held(), held()]
   const handlers = [handle(task, limited.run, { concurrency: 2 }), handle(other, free.run)]
@@ -116,7 +117,7 @@ test('a worker whose handlers are fast claims ahead, but never more than prefetc
     return ahead.tally.completed >= 2_000
   })
   await ahead.stop()
-  // 22 that wait or run, as many whose outcomes are on their way, and the two that ran when these became too many.
+  // 22 that wait or run, as many whose outcomes are in flight, and the two that ran when these became too many.
   assert.ok(most > 2 && most <= 46, `${most} were held at once`)
   const claims = names.filter(isClaim).length
   assert.ok(claims < ahead.tally.completed / 2, `${claims} claims for ${ahead.tally.completed} jobs`)
@@ -132,16 +133,16 @@ test('without prefetch nothing waits', async (t) => {
     most = Math.max(most, await count(db, 'from leasehold.job where claim_id is not null'))
     return busy.tally.completed === 300
   })
-  // Two that run, two whose outcomes are on their way, and the two that ran when these became too many.
+  // Two that run, two whose outcomes are in flight, and the two that ran when these became too many.
   assert.ok(most <= 6, `${most} were held at once`)
 })
 
-test('what was claimed ahead and has to wait goes back, for another to run, and its attempt is not spent', async (t) => {
+test('prefetched jobs that wait too long are released for other workers, and their attempt is not spent', async (t) => {
   const { lh, db, worker } = await scene(t)
   await lh.enqueueMany(task, numbers(5_000))
   const slow = gate()
   let ran = 0
-  const suddenlySlow = handle(task, () => (++ran <= 1_000 ? turn() : slow.promise))
+  const suddenlySlow = handle(task, () => (++ran <= 1_000 ? turn() : slow.opened))
   const hoarder = worker([suddenlySlow], { concurrency: 2 })
   const released = collect(hoarder, 'released')
   await until('something goes back', () => released.length > 0)
@@ -166,11 +167,11 @@ test('of a shared queue a worker claims only the kinds it knows', async (t) => {
   const busy = worker([handle(known, ({ kind }: Job<number>) => void ran.push(kind))], { poll: 20 })
   await until('its own are completed', () => busy.tally.completed === 50)
   assert.deepEqual(new Set(ran), new Set(['known']))
-  for (const { jobId } of strangers.slice(0, 3)) assert.equal((await shown(db, jobId)).lease_generation, '0')
+  for (const { jobId } of strangers.slice(0, 3)) assert.equal((await jobRow(db, jobId)).lease_generation, '0')
   assert.equal(await count(db, 'from leasehold.job where lease_generation = 0'), 50)
 })
 
-test('of what waits the most urgent is started first', async (t) => {
+test('the most urgent waiting job starts first', async (t) => {
   const { lh, worker } = await scene(t)
   for (const priority of [9, 5, 3, 0, 5, 0]) await lh.enqueue(task, priority, { priority })
   const order: number[] = []
@@ -184,7 +185,7 @@ test('urgent work of one kind does not wait behind a backlog of another', async 
   await lh.enqueueMany(other, numbers(5_000))
   const ended: JobId[] = []
   const isEnqueued = gate()
-  const patient = () => (ended.length > 100 ? isEnqueued.promise : turn())
+  const patient = () => (ended.length > 100 ? isEnqueued.opened : turn())
   const busy = worker([handle(other, patient), handle(task, turn)], { concurrency: 2, prefetch: 10 })
   busy.on('completed', ({ jobId }) => ended.push(jobId))
   await until('the backlog is being worked off', () => ended.length > 100)
@@ -208,11 +209,11 @@ test('a handler that stops the worker from within does not wait for itself for e
   assert.equal((await aborted).reason, 'stopping')
   await released
   await busy.stop()
-  assert.deepEqual([(await shown(db, jobId)).status, (await shown(db, jobId)).attempts], ['pending', 0])
+  assert.deepEqual([(await jobRow(db, jobId)).status, (await jobRow(db, jobId)).attempts], ['pending', 0])
   await nothingHeld(db)
 })
 
-test('a slot that is freed while a claim is under way does not stand idle afterwards', async (t) => {
+test('a slot freed while a claim is in flight is filled afterwards', async (t) => {
   const { lh, worker, undo } = await scene(t)
   const gates = Array.from({ length: 5 }, gate)
   const started: number[] = []
@@ -222,12 +223,12 @@ test('a slot that is freed while a claim is under way does not stand idle afterw
   const ended: number[] = []
   const run = async ({ input }: Job<number>) => {
     started.push(input)
-    await gates[input]!.promise
+    await gates[input]!.opened
     ended.push(input)
   }
   worker([handle(task, run)], { concurrency: 3, prefetch: 0, poll: '1h' })
   await until('its slots are full', () => started.length === 3)
-  // One slot is free when the claim is sent, two when it is answered.
+  // One slot is free when the claim is sent, two when it returns.
   const held = answers.holdNext()
   gates[0]!.open()
   const answer = await held
@@ -238,7 +239,7 @@ test('a slot that is freed while a claim is under way does not stand idle afterw
   for (const { open } of gates) open()
 })
 
-/** Keeps the answer to a statement from its sender until the test lets it go. */
+/** Holds the reply to a statement until the test lets it go. */
 function holdAnswers(undo: Undo, statement: string): { holdNext(): Promise<() => void> } {
   const { prototype } = pg.Client
   const { query } = prototype
@@ -248,10 +249,10 @@ function holdAnswers(undo: Undo, statement: string): { holdNext(): Promise<() =>
     const answer = await (query as (...args: unknown[]) => Promise<unknown>).apply(this, args)
     const text = typeof config === 'string' ? config : (config?.text ?? '')
     if (arrived !== undefined && text.startsWith(statement)) {
-      const { promise, open } = gate()
+      const { opened, open } = gate()
       arrived(open)
       arrived = undefined
-      await promise
+      await opened
     }
     return answer
   } as typeof query

@@ -75,14 +75,14 @@ test('jobs in a queue that their kind has left are reported by configure() and b
 
   setting.log.length = 0
   await db.pool.query("delete from leasehold.job where queue = 'bulk'")
-  // What is claimed is not stranded: a worker has it.
+  // A claimed job is not stranded: a worker has it.
   await lh.claim(moved('mail'), { limit: 2 })
   await lh.drain([handle(moved('urgent'), () => {})])
   await lh.configure([])
   assert.deepEqual(warnings(setting), [])
 })
 
-test('a deploy that cannot look for such jobs is done all the same', async (t) => {
+test('a deploy that cannot look for such jobs succeeds all the same', async (t) => {
   const setting = await scene(t)
   await setting.db.pool.query('alter table leasehold.job rename to elsewhere')
   await setting.lh.configure([receipt])

@@ -1,12 +1,12 @@
-// SIGTERM: the worker claims no more, lets handlers finish, hands back the rest without spending an attempt, and leaves
-// by itself with no lease behind (decisions/0018).
+// SIGTERM: the worker claims no more, lets handlers finish, releases the rest without spending an attempt, and exits by
+// itself with no lease behind (decisions/0018).
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type JobId, Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { type Line, startWorker } from '../support/processes.ts'
-import { countByStatus, show } from '../support/queue.ts'
+import { countByStatus, jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Act, type Work, work } from './programs/jobs.ts'
 
@@ -26,15 +26,15 @@ async function nothingIsHeld(db: TestDatabase): Promise<void> {
 }
 
 /** Pending as if it had never been claimed, but for the generation. */
-async function isHandedBack(db: TestDatabase, jobId: JobId, generation = '1'): Promise<void> {
-  const { status, attempts, crashes, lease_generation } = await show(db, jobId)
+async function isReleased(db: TestDatabase, jobId: JobId, generation = '1'): Promise<void> {
+  const { status, attempts, crashes, lease_generation } = await jobRow(db, jobId)
   assert.deepEqual([status, attempts, crashes, lease_generation], ['pending', 0, 0, generation])
 }
 
-/** Those that were released. A claim under way when the worker was told to stop may have taken some of them once more. */
+/** The released ones. A claim in flight at SIGTERM may have claimed some of them once more. */
 async function areHandedBack(db: TestDatabase, released: readonly Line[]): Promise<void> {
   const last = new Map(released.map(({ jobId, generation }) => [jobId as JobId, generation]))
-  for (const [jobId, generation] of last) await isHandedBack(db, jobId, String(generation))
+  for (const [jobId, generation] of last) await isReleased(db, jobId, String(generation))
 }
 
 /** A worker whose handlers are quick claims ahead. Then it meets slow ones: four run, others wait to be started. */
@@ -48,26 +48,26 @@ async function claimsAhead(t: TestContext, db: TestDatabase, act: Act, options: 
   return { worker, ofSlow }
 }
 
-test('SIGTERM lets handlers finish, hands back what has not started, and claims no more', async (t) => {
+test('SIGTERM lets handlers finish, releases jobs that have not started, and claims no more', async (t) => {
   const db = await countingDatabase(t)
   const { worker, ofSlow } = await claimsAhead(t, db, 'wait', { grace: '1h' })
   worker.kill('SIGTERM')
   await worker.prints('stopping')
   await until('only what runs is held', async () => (await countByStatus(db)).processing === 4)
-  // Told after it is recorded.
-  await until('what it had claimed ahead is told as released', () => ofSlow('released').length > 0)
+  // The event follows the record.
+  await until('its prefetched jobs are released', () => ofSlow('released').length > 0)
   const jobId = await enqueue(db, 'nothing')
   worker.go()
   assert.deepEqual(await worker.ends(), LEFT)
 
   await nothingIsHeld(db)
   assert.deepEqual(await countByStatus(db), { pending: 97, completed: 504 })
-  await isHandedBack(db, jobId, '0')
+  await isReleased(db, jobId, '0')
   await areHandedBack(db, ofSlow('released'))
   assert.deepEqual([ofSlow('started').length, worker.all('aborted').length], [4, 0])
 })
 
-test('handlers that run longer than the grace period are aborted, and their jobs handed back with the rest', async (t) => {
+test('handlers that run longer than the grace period are aborted, and their jobs released with the rest', async (t) => {
   const db = await countingDatabase(t)
   const { worker, ofSlow } = await claimsAhead(t, db, 'heed once', { grace: '300ms' })
   worker.kill('SIGTERM')
@@ -82,23 +82,23 @@ test('handlers that run longer than the grace period are aborted, and their jobs
   await areHandedBack(db, ofSlow('released'))
 })
 
-test('a handler that ignores that keeps its process, but not its job', async (t) => {
+test('a handler that ignores its abort keeps its process, but not its job', async (t) => {
   const db = await countingDatabase(t)
   const jobId = await enqueue(db, 'wait')
   const worker = await startWorker(t, db.url, { options: { grace: '300ms', lease: '30s' } })
   await worker.prints('started')
   worker.kill('SIGTERM')
   await worker.prints('left') // run() has resolved.
-  await isHandedBack(db, jobId)
+  await isReleased(db, jobId)
   await nothingIsHeld(db)
   assert.equal(worker.isGone, false)
   worker.go()
   assert.deepEqual(await worker.ends(), LEFT)
   assert.equal(worker.all('handled').length, 1)
-  await isHandedBack(db, jobId) // What the handler came to is not heard.
+  await isReleased(db, jobId) // The outcome of the handler is dropped.
 })
 
-test('a second SIGTERM hands jobs back at once, whatever their handlers do', async (t) => {
+test('a second SIGTERM releases jobs at once, also with running handlers', async (t) => {
   const db = await countingDatabase(t)
   const jobIds = [await enqueue(db, 'wait'), await enqueue(db, 'heed once')]
   const worker = await startWorker(t, db.url, { options: { grace: '1h', lease: '30s' } })
@@ -108,14 +108,14 @@ test('a second SIGTERM hands jobs back at once, whatever their handlers do', asy
   assert.deepEqual(await countByStatus(db), { processing: 2 })
   worker.kill('SIGTERM')
   await worker.prints('left')
-  for (const jobId of jobIds) await isHandedBack(db, jobId)
+  for (const jobId of jobIds) await isReleased(db, jobId)
   await nothingIsHeld(db)
   assert.equal(worker.isGone, false)
   worker.kill('SIGTERM') // A third is Node's own.
   assert.deepEqual(await worker.ends(), { code: null, signal: 'SIGTERM' })
 })
 
-test('workers leave although the database does not answer, and what they held runs again', async (t) => {
+test('workers exit although the database does not reply, and their jobs run again', async (t) => {
   const db = await countingDatabase(t)
   const { hostname: host, port } = new URL(db.url)
   const proxy = await startFaultyProxy({ host, port: Number(port) })
@@ -131,8 +131,8 @@ test('workers leave although the database does not answer, and what they held ru
   assert.deepEqual([await busy.ends(), await idle.ends()], [LEFT, LEFT])
   assert.equal((await busy.prints('aborted')).reason, 'stopping')
 
-  // It could tell nobody, so its lease has to end first.
-  const { status, claimed_by, lease_generation } = await show(db, jobId)
+  // It could not release its jobs, so its lease has to end first.
+  const { status, claimed_by, lease_generation } = await jobRow(db, jobId)
   assert.deepEqual([status, claimed_by, lease_generation], ['processing', busy.id, '1'])
   await db.clock.advance('31s')
   await startWorker(t, db.url)

@@ -1,4 +1,4 @@
-// Which of many idle workers answer a wake-up. What they draw is drawn from a seed, and no time passes.
+// Which of many idle workers answer a wake-up. Random numbers come from a seed, and no time passes.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Eagerness } from '../../src/worker/eagerness.ts'
@@ -22,7 +22,7 @@ function fleet(workers: number): Eagerness[] {
   })
 }
 
-/** One job: who answers at once, the first of them in vain or not. Answers how many did. */
+/** One job: which workers answer at once, the first of them in vain or not. Returns how many did. */
 function wake(workers: readonly Eagerness[], isFull: (worker: Eagerness) => boolean = () => false): number {
   const answering = workers.filter((worker) => worker.answerAfterMs() === 0 && !isFull(worker))
   answering[0]?.found()
@@ -45,7 +45,7 @@ test('of many idle workers about one answers a wake-up at once, and there is nea
   }
 })
 
-test('when the eager ones are full, whoever finds the job by its poll takes their place', () => {
+test('when the eager workers are full, a worker that finds the job by polling becomes eager', () => {
   const workers = fleet(32)
   for (let job = 0; job < 50; job++) wake(workers)
   const full = workers.find((worker) => worker.answerAfterMs() === 0 && worker.answerAfterMs() === 0)!

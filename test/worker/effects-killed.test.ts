@@ -5,7 +5,7 @@ import { type JobId, Leasehold } from '../../src/index.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { type Line, startWorker, type WorkerProcess } from '../support/processes.ts'
 import { type Provider, startProvider } from '../support/provider.ts'
-import { show } from '../support/queue.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Step, type Work, work } from './programs/jobs.ts'
 
@@ -16,11 +16,11 @@ interface AfterTheKill {
   readonly lh: Leasehold
   readonly provider: Provider
   readonly jobId: JobId
-  /** Another worker, which has the job by now. */
+  /** Another worker, which holds the job by now. */
   readonly second: WorkerProcess
 }
 
-/** One worker begins the job and is killed where the job says; when its lease is over, another one has it. */
+/** One worker begins the job and is killed at the given step; when its lease is over, another one claims it. */
 async function killedAt(t: TestContext, act: Work['act'], once: Work['once']): Promise<AfterTheKill> {
   const db = await countingDatabase(t)
   await db.pool.query('create table effect (job_id bigint, generation bigint)')
@@ -35,7 +35,7 @@ async function killedAt(t: TestContext, act: Work['act'], once: Work['once']): P
 
 async function is({ db, jobId }: AfterTheKill, status: string) {
   return until(`job ${jobId} is ${status}`, async () => {
-    const job = await show(db, jobId)
+    const job = await jobRow(db, jobId)
     return job.status === status && job
   })
 }
@@ -52,7 +52,7 @@ for (const ifUnknown of ['stop', 'retry'] as const) {
     assert.deepEqual([after.provider.happened(), after.provider.calls.length], [1, 1])
   })
 
-  test(`${ifUnknown}, killed after the end is noted: it has happened once, and the stored result is used`, async (t) => {
+  test(`${ifUnknown}, killed after the end is recorded: it has happened once, and the stored result is used`, async (t) => {
     const after = await killedAt(t, 'once', { dieAt: 'after done', ifUnknown })
     assert.deepEqual(await completed(after), { effect: 'charge', number: 1 })
     assert.deepEqual([after.provider.happened(), after.provider.calls.length], [1, 1])
@@ -76,24 +76,26 @@ for (const [dieAt, happened] of [
   ['after begin', 0],
   ['after effect', 1],
 ] as const) {
-  for (const told of [true, false]) {
-    // What a person says is believed; telling the truth is their part.
-    const times = told ? happened : happened + 1
-    test(`stop, killed ${dieAt}: a dead letter, and after "it ${told ? 'happened' : 'did not happen'}" the job goes on`, async (t) => {
+  for (const reported of [true, false]) {
+    // settleEffect() believes the operator, right or wrong.
+    const times = reported ? happened : happened + 1
+    test(`stop, killed ${dieAt}: a dead letter, and after "it ${reported ? 'happened' : 'did not happen'}" the job goes on`, async (t) => {
       const after = await killedAt(t, 'once', { dieAt, ifUnknown: 'stop' })
       const { lh, jobId, provider, second } = after
       const dead = await is(after, 'dead_letter')
       assert.deepEqual([dead.reason, dead.attempts, dead.lease_generation], ['effect_unknown', 2, '2'])
-      const said = await second.prints('dead_letter')
-      assert.deepEqual([said.reason, said.error?.code], ['effect_unknown', 'EFFECT_UNKNOWN'])
+      const letter = await second.prints('dead_letter')
+      assert.deepEqual([letter.reason, letter.error?.code], ['effect_unknown', 'EFFECT_UNKNOWN'])
       assert.deepEqual([provider.happened(), second.all('charged').length], [happened, 0])
       const [effect] = await lh.effects(jobId)
       assert.deepEqual([effect?.state, effect?.generation, effect?.finishedAt], ['started', 1, null])
 
-      const finding = told ? ({ happened: true, result: 'as the bank says' } as const) : ({ happened: false } as const)
+      const finding = reported
+        ? ({ happened: true, result: 'as the bank says' } as const)
+        : ({ happened: false } as const)
       assert.equal(await lh.settleEffect(jobId, 'charge', finding), 'settled')
       assert.deepEqual(await lh.redrive(jobId), [jobId])
-      assert.deepEqual(await completed(after), told ? 'as the bank says' : { effect: 'charge', number: times })
+      assert.deepEqual(await completed(after), reported ? 'as the bank says' : { effect: 'charge', number: times })
       assert.equal(provider.happened(), times)
     })
   }

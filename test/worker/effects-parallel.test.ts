@@ -1,14 +1,15 @@
-// Effects that go on when their handler has ended: the job is given back when they have ended, too.
+// Effects that outlive their handler: the job is released when they have ended, too.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Job, NotDone } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
 import { failureOf, ledger } from '../support/effects.ts'
-import { codeOf, doing, next, type Setting, shown, statements, untilStatus } from '../support/worker.ts'
+import { gate } from '../support/gate.ts'
+import { jobRow } from '../support/queue.ts'
+import { codeOf, doing, next, type Setting, statements, untilStatus } from '../support/worker.ts'
 
 const AT_ONCE = { kind: { backoff: { first: 1, max: 1 } } } as const
 
-/** Another job comes and is done: had the worker anything to record of the first, it would have. */
+/** Another job is enqueued and done: any outcome of the first would be recorded by then. */
 async function another({ add, db }: Setting): Promise<void> {
   await untilStatus(db, await add(), 'completed')
 }
@@ -21,11 +22,11 @@ function declinedOnce({ once, attempt }: Job<number>): Promise<number> {
 }
 
 for (const ifUnknown of ['stop', 'retry'] as const) {
-  test(`${ifUnknown}: one of two effects fails, and the job is not given back before the other has ended`, async (t) => {
+  test(`${ifUnknown}: one of two effects fails, and the job is not released before the other has ended`, async (t) => {
     const [ended, goOn] = [gate(), gate()]
     let mails = 0
     const mail = async () => {
-      await goOn.promise
+      await goOn.opened
       mails++
     }
     const setting = await doing(
@@ -38,9 +39,9 @@ for (const ifUnknown of ['stop', 'retry'] as const) {
     )
     const { add, db, lh } = setting
     const jobId = await add()
-    await ended.promise
+    await ended.opened
     await another(setting)
-    const { status, attempts } = await shown(db, jobId)
+    const { status, attempts } = await jobRow(db, jobId)
     assert.deepEqual([status, attempts], ['processing', 1])
     goOn.open()
     await untilStatus(db, jobId, 'completed')
@@ -49,7 +50,7 @@ for (const ifUnknown of ['stop', 'retry'] as const) {
   })
 }
 
-test('what follows an effect that was still under way is waited for, too; what comes later begins nothing', async (t) => {
+test('an effect that follows a running one is awaited, too; a later one does not begin', async (t) => {
   const [ended, goOn, later] = [gate(), gate(), gate()]
   const late: Promise<unknown>[] = []
   const setting = await doing(
@@ -57,10 +58,10 @@ test('what follows an effect that was still under way is waited for, too; what c
     async (job) => {
       if (job.input > 0 || job.attempt > 1) return
       const steps = async () => {
-        await job.once('one', () => goOn.promise)
+        await job.once('one', () => goOn.opened)
         await job.once('two', () => 2)
       }
-      late.push(later.promise.then(() => job.once('three', () => assert.fail('the job is not ours any more'))))
+      late.push(later.opened.then(() => job.once('three', () => assert.fail('the job is not ours any more'))))
       await Promise.all([steps(), declinedOnce(job)]).finally(ended.open)
     },
     AT_ONCE,
@@ -68,7 +69,7 @@ test('what follows an effect that was still under way is waited for, too; what c
   const { add, busy, db, lh } = setting
   const retrying = next(busy, 'retrying')
   const jobId = await add()
-  await ended.promise
+  await ended.opened
   goOn.open()
   await retrying
   assert.deepEqual(await ledger(lh, { id: jobId }), ['one done by 1', 'two done by 1'])
@@ -78,7 +79,7 @@ test('what follows an effect that was still under way is waited for, too; what c
 })
 
 test('an effect that never ends holds its job no longer than the timeout of its kind, and then none is begun', async (t) => {
-  const { promise: never } = gate()
+  const { opened: never } = gate()
   const jobs: Job<number>[] = []
   const { add, busy } = await doing(
     t,

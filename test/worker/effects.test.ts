@@ -1,13 +1,14 @@
-// What becomes of a job whose effect failed, was unknown, or outlived its lease.
+// The outcome of a job whose effect failed, was unknown, or outlived its lease.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { EffectUnknownError, Fatal, type Job, kind, LeaseLostError, NotDone, withTransaction } from '../../src/index.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
-import { gate } from '../support/database.ts'
 import { failureOf, ledger } from '../support/effects.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
-import { doing, next, type Scene, shown, statements, untilStatus } from '../support/worker.ts'
+import { jobRow } from '../support/queue.ts'
+import { doing, next, type Scene, statements, untilStatus } from '../support/worker.ts'
 
 /** Of a lease, and a little more: then it is time to renew. */
 const A_THIRD_MS = 10_100
@@ -17,7 +18,7 @@ async function aborted({ signal }: Job<number>): Promise<never> {
   throw signal.reason
 }
 
-/** Somebody else claims the job while its handler runs: by hand, after the lease has run out. */
+/** Another worker claims the job by hand while its handler runs, after the lease has expired. */
 async function takeOver({ db, lh }: Scene) {
   await db.clock.advance('1 hour')
   await sweep(new Lane(db.pool))
@@ -30,7 +31,7 @@ test('an effect that throws makes the job a dead letter at once, with attempts l
   const jobId = await add()
   const { reason, error } = await dead
   assert.ok(error instanceof EffectUnknownError)
-  const row = await shown(db, jobId)
+  const row = await jobRow(db, jobId)
   const { code, cause } = row.last_error as { code: string; cause: { message: string } }
   assert.deepEqual(
     [reason, row.reason, row.attempts, code, cause.message],
@@ -38,7 +39,7 @@ test('an effect that throws makes the job a dead letter at once, with attempts l
   )
 })
 
-test("somebody else's EffectUnknownError is an ordinary failure", async (t) => {
+test('the EffectUnknownError of another job is an ordinary failure', async (t) => {
   const { busy, add } = await doing(t, () => {
     throw new EffectUnknownError('999', 'charge', 'then')
   })
@@ -47,17 +48,17 @@ test("somebody else's EffectUnknownError is an ordinary failure", async (t) => {
   assert.ok((await retrying).error instanceof EffectUnknownError)
 })
 
-test("somebody else's LeaseLostError is an ordinary failure", async (t) => {
+test('the LeaseLostError of another job is an ordinary failure', async (t) => {
   const { busy, add, db } = await doing(t, () => {
     throw new LeaseLostError({ jobId: '999', generation: 1 })
   })
   const retrying = next(busy, 'retrying')
   const jobId = await add()
   assert.ok((await retrying).error instanceof LeaseLostError)
-  assert.equal((await shown(db, jobId)).attempts, 1, 'it is spent')
+  assert.equal((await jobRow(db, jobId)).attempts, 1, 'it is spent')
 })
 
-test('a process that stood still beyond its lease, and was not told yet, begins nothing', async (t) => {
+test('a process suspended beyond its lease begins no effect, even before it notices', async (t) => {
   const errors: unknown[] = []
   const { busy, add, lh } = await doing(t, async (job) => {
     const now = performance.now.bind(performance)
@@ -107,7 +108,7 @@ test('the cause of NotDone may steer: Fatal is a dead letter for its own reason'
   assert.deepEqual(await lh.effects(jobId), [])
 })
 
-test('the lease is lost during the effect, and the handler heeds its signal: LeaseLostError, and the effect stays begun', async (t) => {
+test('an effect that stops when its lease is lost stays begun, with LeaseLostError', async (t) => {
   const clock = movableTimers(t)
   const thrown: unknown[] = []
   const heirs: Awaited<ReturnType<typeof takeOver>>[] = []
@@ -130,7 +131,7 @@ test('the lease is lost during the effect, and the handler heeds its signal: Lea
   assert.equal((await lh.get(jobId))?.status, 'processing', 'by its heir')
 })
 
-test('a worker that is told to stop during an effect: nobody knows, so a person is asked', async (t) => {
+test('an effect aborted by a stop is unknown, and the job becomes a dead letter', async (t) => {
   const begun = gate()
   const { busy, add, db } = await doing(t, (job) =>
     job.once('charge', () => {
@@ -139,9 +140,9 @@ test('a worker that is told to stop during an effect: nobody knows, so a person 
     }),
   )
   const jobId = await add()
-  await begun.promise
+  await begun.opened
   await busy.stop({ grace: 1 })
-  const { status, reason, last_error } = await shown(db, jobId)
+  const { status, reason, last_error } = await jobRow(db, jobId)
   const { cause } = last_error as { cause: { code: string } }
   assert.deepEqual([status, reason, cause.code], ['dead_letter', 'effect_unknown', 'STOPPING'])
 })

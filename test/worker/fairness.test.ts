@@ -1,12 +1,12 @@
-// Nobody keeps the others waiting for ever: not a survivor of a crash, not a locked row, not a large result, not a kind
-// with a small limit, not a key that is kept for long.
+// No job waits for ever: not for a survivor of a crash, a locked row, a large result, a kind with a small limit, or a key
+// with a long retention.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, Leasehold, type Worker } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { pruneHistory } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, inTime, isClaim, isCompletion, next, scene, statements } from '../support/worker.ts'
@@ -15,15 +15,15 @@ const task = kind<number>('task')
 const other = kind<number>('other')
 const numbers = (many: number) => Array.from({ length: many }, (_, input) => ({ input }))
 
-/** As the sweep leaves a job whose worker died. */
+/** The state in which the sweep leaves a job whose worker died. */
 const SUSPECT = 'update leasehold.job set crashes = 1, lease_generation = 1 where kind = $1'
 
-test('a survivor of a crash that runs long keeps nobody waiting for longer than a lease', async (t) => {
+test('a long-running survivor of a crash delays other jobs by a lease at most', async (t) => {
   const { lh, db, worker } = await scene(t)
   const end = gate()
   await lh.enqueue(task, 1)
   await db.pool.query(SUSPECT, ['task'])
-  const busy = worker([handle(task, () => end.promise), handle(other, () => {})], { lease: '1s', sweep: '100ms' })
+  const busy = worker([handle(task, () => end.opened), handle(other, () => {})], { lease: '1s', sweep: '100ms' })
   await next(busy, 'started', ({ kind }) => kind === 'task')
   await lh.enqueueMany(other, numbers(20))
   await until('the others have run', () => busy.tally.completed === 20)
@@ -31,11 +31,11 @@ test('a survivor of a crash that runs long keeps nobody waiting for longer than 
   await until('so has the survivor', () => busy.tally.completed === 21)
 })
 
-test('survivors of a crash are not kept waiting by handlers that never end', async (t) => {
+test('survivors of a crash run although other handlers never end', async (t) => {
   const { lh, db, worker } = await scene(t)
   const end = gate()
   await lh.enqueue(other, 1)
-  const busy = worker([handle(task, () => {}), handle(other, () => end.promise)], { lease: '1s', sweep: '100ms' })
+  const busy = worker([handle(task, () => {}), handle(other, () => end.opened)], { lease: '1s', sweep: '100ms' })
   await next(busy, 'started')
   await lh.enqueueMany(
     task,
@@ -49,12 +49,12 @@ test('survivors of a crash are not kept waiting by handlers that never end', asy
   end.open()
 })
 
-test('outcomes of rows that somebody has locked do not hold up the others', async (t) => {
+test('outcomes of locked rows do not delay the others', async (t) => {
   const { lh, db, worker } = await scene(t)
   await lh.enqueueMany(task, numbers(600))
   const locker = await db.connect()
   const end = gate()
-  const busy = worker([handle(task, () => end.promise), handle(other, () => {})], { concurrency: 1_000 })
+  const busy = worker([handle(task, () => end.opened), handle(other, () => {})], { concurrency: 1_000 })
   const started = collect(busy, 'started')
   await until('all have started', () => started.length === 600)
   await locker.query('begin')
@@ -71,7 +71,7 @@ test('large results are sent in several batches', async (t) => {
   await lh.enqueueMany(task, numbers(40))
   const sent = statements(undo)
   const end = gate()
-  const busy = worker([handle(task, () => end.promise.then(() => 'x'.repeat(500_000)))], { concurrency: 40 })
+  const busy = worker([handle(task, () => end.opened.then(() => 'x'.repeat(500_000)))], { concurrency: 40 })
   const started = collect(busy, 'started')
   await until('all have started', () => started.length === 40)
   end.open()
@@ -86,7 +86,7 @@ test('a kind with a small limit does not make the claims of the others small', a
   await lh.enqueueMany(task, numbers(200))
   const sent = statements(undo)
   const end = gate()
-  const handlers = [handle(task, () => end.promise, { concurrency: 200 }), handle(other, () => {}, { concurrency: 1 })]
+  const handlers = [handle(task, () => end.opened, { concurrency: 200 }), handle(other, () => {}, { concurrency: 1 })]
   const busy = worker(handlers, { concurrency: 300 })
   const started = collect(busy, 'started')
   await until('all have started', () => started.length === 200)
@@ -96,7 +96,7 @@ test('a kind with a small limit does not make the claims of the others small', a
   await until('all are completed', () => busy.tally.completed === 200)
 })
 
-test('only queues that have a backlog are told to be silent', async (t) => {
+test('only queues with a backlog are marked busy', async (t) => {
   const { lh, db, worker } = await scene(t)
   for (let batch = 0; batch < 3; batch++) await lh.enqueueMany(task, numbers(10_000))
   const busy = worker([handle(task, () => {}), handle(other, () => {})], { concurrency: 20, prefetch: 0 })
@@ -119,7 +119,7 @@ test('a key that is kept for a year keeps its own day, and no other', async (t) 
   assert.equal((await lh.enqueue(remembered, 1, { idempotencyKey: 'once' })).outcome, 'existing')
 })
 
-test('a worker that is told to stop while it waits for a database that does not answer, stops', async (t) => {
+test('a worker stops although the database does not reply', async (t) => {
   const { db, undo } = await scene(t)
   const { hostname, port } = new URL(db.url)
   const proxy = await startFaultyProxy({ host: hostname, port: Number(port) })

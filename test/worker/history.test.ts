@@ -1,4 +1,4 @@
-// What is on record afterwards: the attempts of a job, why it was cancelled, and what operators did.
+// Records: the attempts of a job, why it was cancelled, and operator actions.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Cancel, handle, type JobId, kind, RetryAfter, Snooze } from '../../src/index.ts'
@@ -105,7 +105,7 @@ test('a running job that an operator cancels keeps the reason and the name of th
   assert.deepEqual(await actions(setting), [['cancel', 'ada', 'requested', jobId, 'customer called']])
 })
 
-test('cancel, redrive and settleEffect leave a row each, with who did it', async (t) => {
+test('cancel, redrive and settleEffect leave a row each, with the operator', async (t) => {
   const setting = await scene(t)
   const { lh, db } = setting
   const pending = (await lh.enqueue(task, 1)).jobId

@@ -1,4 +1,4 @@
-// The house is kept by whoever runs: each duty by one worker per interval, on the clock of the database.
+// Housekeeping: each duty is done by one worker per interval, by the database's clock.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -6,13 +6,13 @@ import { handle, kind } from '../../src/index.ts'
 import { dropPartitions, pruneKeys } from '../../src/jobs/housekeeping.ts'
 import { DUTIES, takeDuties } from '../../src/runtime/duty.ts'
 import { waitUntilBlocked } from '../support/database.ts'
-import { session } from '../support/queue.ts'
+import { jobRow, session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { collect, count, next, type Scene, scene, shown, statements, untilStatus } from '../support/worker.ts'
+import { collect, count, next, type Scene, scene, statements, untilStatus } from '../support/worker.ts'
 
 const SWEEP_MS = 100
 const EVERY_MS = { sweep: SWEEP_MS, suspects: 10_000, expire: 10_000, prune: 600_000, partitions: 3_600_000 }
-/** What a duty sends at least once each time. */
+/** A statement that each duty sends at least once each time. */
 const SENDS = { sweep: 'sweep.look', expire: 'job.expire', prune: 'dead_letter.prune', partitions: 'partition.make' }
 
 const task = kind<number>('task')
@@ -64,7 +64,7 @@ test('of three workers one takes each duty, once per interval', async (t) => {
     )
   }
   const done = (duty: string) => names.filter((name) => name === SENDS[duty as keyof typeof SENDS]).length
-  const isDone = ([duty, times]: [string, number[]]) => duty === 'suspects' || done(duty) === times.length // Whoever sweeps looks for suspects, too.
+  const isDone = ([duty, times]: [string, number[]]) => duty === 'suspects' || done(duty) === times.length // A sweep also looks for suspects.
   await ask('as many were done as were taken', (by) => Object.entries(by).every(isDone))
   for (const worker of workers) await worker.stop()
   for (const [duty, times] of Object.entries(await taken())) {
@@ -88,7 +88,7 @@ test('a duty whose holder died before doing it is done an interval later', async
   const busy = worker(idle, { sweep: '1m', poll: 50 })
   const recovered = next(busy, 'recovered')
   await until('it has asked', () => names.includes('duty.take'))
-  assert.equal((await shown(db, jobId)).status, 'processing', 'somebody else had it')
+  assert.equal((await jobRow(db, jobId)).status, 'processing', 'somebody else had it')
   await db.clock.advance('1 minute')
   assert.deepEqual(await recovered, { jobs: 1, deadLetters: 0 })
   await untilStatus(db, jobId, 'completed')
@@ -107,7 +107,7 @@ test('a clock that jumps back by a day stops no duty', async (t) => {
   await until('every duty was taken again', async () => Object.values(await taken()).every((times) => times.length > 0))
 })
 
-test('jobs that nobody starts in time are dead letters, and dead letters are forgotten in theirs', async (t) => {
+test('jobs not started in time become dead letters, and dead letters are pruned after their retention', async (t) => {
   const { lh, db, worker } = await scene(t, { retention: { deadLetters: '3h' } })
   await lh.configure([])
   const later = kind<number>('later')
@@ -116,14 +116,14 @@ test('jobs that nobody starts in time are dead letters, and dead letters are for
   worker(idle, often)
   await db.clock.advance('61 min')
   await untilStatus(db, jobId, 'dead_letter')
-  assert.equal((await shown(db, jobId)).reason, 'expired')
+  assert.equal((await jobRow(db, jobId)).reason, 'expired')
   await db.clock.advance('2 h')
   assert.equal((await lh.get(jobId))?.status, 'dead_letter')
   await db.clock.advance('2 h')
   await until('it is forgotten', async () => (await lh.get(jobId)) === undefined)
 })
 
-test('jobs of the dead come back through a worker that runs', async (t) => {
+test('a running worker reclaims the jobs of dead workers', async (t) => {
   const { lh, db, worker } = await scene(t)
   const jobs = await lh.enqueueMany(
     task,
@@ -137,7 +137,7 @@ test('jobs of the dead come back through a worker that runs', async (t) => {
   assert.deepEqual(recovered, [{ jobs: 3, deadLetters: 0 }])
 })
 
-test('partitions are made ahead, as far as the longest memory of a kind, and old ones dropped', async (t) => {
+test('partitions are made ahead, as far as the longest retention of a kind, and old ones dropped', async (t) => {
   const { lh, db, worker } = await scene(t)
   const long = kind<number>('long', { keep: '20d' })
   worker([...idle, handle(long, () => {})], often)
@@ -167,7 +167,7 @@ test('partitions are made ahead, as far as the longest memory of a kind, and old
   assert.equal(await lh.get(jobId), undefined)
 })
 
-test('keys and attempts are forgotten in their time', async (t) => {
+test('keys and attempts are pruned after their retention', async (t) => {
   const { lh, db, worker } = await scene(t, { retention: { attempts: '1d' } })
   await lh.configure([])
   const keyed = kind<number>('keyed', { keepKey: '3h', keep: false, maxAttempts: 2, backoff: { first: 0 } })
@@ -189,7 +189,7 @@ test('keys and attempts are forgotten in their time', async (t) => {
   await until('its attempts are', async () => (await count(db, attempts, [first.jobId])) === 0)
 })
 
-test('one turn forgets every key whose time is over, however many must stay', async (t) => {
+test('one turn prunes every key past its retention, however many must stay', async (t) => {
   const { lh, db } = await scene(t)
   const add = (name: string, keepFor: string) =>
     db.pool.query(
@@ -233,7 +233,7 @@ test('a day is kept when a transaction that still needs it commits while the day
   assert.deepEqual(await lh.enqueue(keyed, 1, { idempotencyKey: 'k' }), { jobId: first.jobId, outcome: 'existing' })
 })
 
-test('a worker whose kinds are soon forgotten never prunes those of another kind early', async (t) => {
+test('a worker with short retentions never prunes jobs of other kinds early', async (t) => {
   const { lh, db, worker } = await scene(t)
   const [short, long] = [kind<number>('short', { keep: '1h' }), kind<number>('long', { keep: '30d' })]
   const kept = await lh.enqueueMany(long, [{ input: 1 }, { input: 2 }])

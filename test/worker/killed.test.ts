@@ -5,12 +5,12 @@ import { type JobId, Leasehold } from '../../src/index.ts'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
-import { countByStatus, show } from '../support/queue.ts'
+import { countByStatus, jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Act, work } from './programs/jobs.ts'
 
 const SECOND = 1_000
-/** Nothing runs out by itself in these tests: the clock is moved when a lease is to be over. */
+/** Nothing expires by itself in these tests: the clock is moved to expire a lease. */
 const PATIENT = { lease: '30s', sweep: '200ms' } as const
 
 async function enqueue(db: TestDatabase, act: Act): Promise<JobId> {
@@ -19,7 +19,7 @@ async function enqueue(db: TestDatabase, act: Act): Promise<JobId> {
 
 async function jobIs(db: TestDatabase, jobId: JobId, status: string) {
   return until(`job ${jobId} is ${status}`, async () => {
-    const job = await show(db, jobId)
+    const job = await jobRow(db, jobId)
     return job.status === status && job
   })
 }
@@ -29,11 +29,11 @@ async function claims(db: TestDatabase): Promise<number> {
 }
 
 async function history(db: TestDatabase, jobId: JobId): Promise<string[]> {
-  const { rows } = await db.pool.query<{ said: string }>(
-    `select lease_generation || ' ' || outcome as said from leasehold.job_attempt where job_id = $1 order by 1`,
+  const { rows } = await db.pool.query<{ line: string }>(
+    `select lease_generation || ' ' || outcome as line from leasehold.job_attempt where job_id = $1 order by 1`,
     [jobId],
   )
-  return rows.map(({ said }) => said)
+  return rows.map(({ line }) => line)
 }
 
 /** Another worker, started when every lease so far is over. */
@@ -42,17 +42,11 @@ async function successor(t: TestContext, db: TestDatabase) {
   return startWorker(t, db.url, { options: PATIENT })
 }
 
-/** Database time stands still until it is set again. */
-async function setClock(db: TestDatabase, at: Date): Promise<void> {
-  await db.pool.query(`create or replace function leasehold.clock() returns timestamptz language sql stable
-    as $$ select timestamptz '${at.toISOString()}' $$`)
-}
-
 test('a job whose worker is killed in its handler runs again, when its lease is over and not later than a sweep after', async (t) => {
   const db = await countingDatabase(t)
   const from = new Date()
   const at = (ms: number) => new Date(from.getTime() + ms)
-  await setClock(db, from)
+  await db.clock.stopAt(from)
   const jobId = await enqueue(db, 'wait')
   const options = { lease: '30s', sweep: '1s' } as const
   const first = await startWorker(t, db.url, { options })
@@ -60,25 +54,25 @@ test('a job whose worker is killed in its handler runs again, when its lease is 
   const second = await startWorker(t, db.url, { options })
   first.kill('SIGKILL')
   await first.ends()
-  assert.deepEqual((await show(db, jobId)).lease_expires_at, at(30 * SECOND))
+  assert.deepEqual((await jobRow(db, jobId)).lease_expires_at, at(30 * SECOND))
 
-  // One sweep while the lease still lasts, and the next after it. In steps: were nobody to look for a while, the sweep would
-  // take it for an outage, and wait.
+  // One sweep while the lease still lasts, and the next after it. In small steps: a long gap without sweeps would count as
+  // an outage, and the sweep would wait.
   for (const step of [6, 12, 18, 24]) {
-    await setClock(db, at(step * SECOND))
+    await db.clock.stopAt(at(step * SECOND))
     await looked(db, at(step * SECOND))
   }
   const justBefore = at(30 * SECOND - 1)
-  await setClock(db, justBefore)
+  await db.clock.stopAt(justBefore)
   await looked(db, justBefore)
   // It took the duty. Claims go the same way as sweeps, so when it has claimed twice since, it has swept.
   for (const _ of ['first', 'second']) {
     const other = await enqueue(db, 'nothing')
     await second.prints('completed', (line) => line.jobId === other)
   }
-  assert.equal((await show(db, jobId)).claimed_by, first.id)
+  assert.equal((await jobRow(db, jobId)).claimed_by, first.id)
   second.go()
-  await setClock(db, at(31 * SECOND - 1))
+  await db.clock.stopAt(at(31 * SECOND - 1))
   const job = await jobIs(db, jobId, 'completed')
   assert.deepEqual(job.claimed_at, at(31 * SECOND - 1))
   assert.equal(job.claimed_by, second.id)
@@ -124,7 +118,7 @@ test('killed before its claim commits: the job is pending, and nothing has happe
   await keeper.query('select pg_terminate_backend($1)', [pid])
   await until('its backend is gone', async () => (await keeper.query(blocked)).rowCount === 0)
   await keeper.query('select pg_advisory_unlock(1)')
-  const job = await show(db, jobId)
+  const job = await jobRow(db, jobId)
   assert.deepEqual([job.status, job.lease_generation, job.attempts, await claims(db)], ['pending', '0', 0, 0])
 
   await startWorker(t, db.url, { options: PATIENT }) // No lease has to end first.
@@ -169,7 +163,7 @@ test('killed after the effect, before the outcome: the job is processing, and it
   await isLeftProcessing(db, first, jobId)
   await isCompletedByAnother(t, db, jobId)
   const { rows } = await db.pool.query('select * from effect order by generation')
-  // A handler that stores the generation beside its effect can tell the two apart.
+  // A handler that stores the generation beside its effect can distinguish the two.
   assert.deepEqual(
     rows,
     [1, 2].map((generation) => ({ job_id: jobId, generation: String(generation) })),
@@ -186,12 +180,12 @@ test('killed after the outcome, before the reply: the job is completed, and neve
   first.kill('SIGKILL')
   assert.deepEqual(await first.ends(), { code: null, signal: 'SIGKILL' })
   assert.equal(first.all('completed').length, 0)
-  assert.equal((await show(db, jobId)).status, 'completed')
+  assert.equal((await jobRow(db, jobId)).status, 'completed')
   assert.equal(await claims(db), 1)
 
   const second = await successor(t, db)
   await until('its claim is swept', async () => (await claims(db)) === 0)
-  const { lease_generation, attempts, claimed_by } = await show(db, jobId)
+  const { lease_generation, attempts, claimed_by } = await jobRow(db, jobId)
   assert.deepEqual([lease_generation, attempts, claimed_by], ['1', 1, first.id])
   assert.deepEqual([await history(db, jobId), await countByStatus(db)], [[], { completed: 1 }])
   assert.deepEqual([second.all('started').length, second.all('recovered').length], [0, 0])
@@ -204,10 +198,10 @@ async function proxyTo(t: TestContext, db: TestDatabase): Promise<FaultyProxy> {
   return proxy
 }
 
-/** The process was killed, and the database believes that it works. */
+/** The process was killed, and the database still shows it as working. */
 async function isLeftProcessing(db: TestDatabase, worker: WorkerProcess, jobId: JobId): Promise<void> {
   assert.deepEqual(await worker.ends(), { code: null, signal: 'SIGKILL' })
-  const { status, claimed_by, lease_generation, attempts } = await show(db, jobId)
+  const { status, claimed_by, lease_generation, attempts } = await jobRow(db, jobId)
   assert.deepEqual([status, claimed_by, lease_generation, attempts], ['processing', worker.id, '1', 1])
   assert.equal(await claims(db), 1)
 }

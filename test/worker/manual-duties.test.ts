@@ -1,10 +1,11 @@
-// Processes that only claim by hand keep house, too: nobody else is there to do it.
+// Processes that only claim by hand also do the housekeeping: there may be no worker.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { kind, LeaseLostError } from '../../src/index.ts'
 import { movableClock } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { count, scene, shown, statements, untilStatus } from '../support/worker.ts'
+import { count, scene, statements, untilStatus } from '../support/worker.ts'
 
 const mail = kind<number>('mail')
 
@@ -42,11 +43,11 @@ test('claims by hand expire what was not started in time, and close the ledger',
   clock.pass(6_000)
   await lh.claim(mail)
   await untilStatus(db, late.jobId, 'dead_letter')
-  assert.equal((await shown(db, late.jobId)).reason, 'expired')
+  assert.equal((await jobRow(db, late.jobId)).reason, 'expired')
   await until('the ledger is empty', async () => (await count(db, 'from leasehold.claim')) === 0)
 })
 
-test('a process that finds nothing keeps house at once: it may be short-lived', async (t) => {
+test('a process that finds nothing does housekeeping at once: it may be short-lived', async (t) => {
   const { lh, db, leasehold } = await scene(t)
   await lh.enqueue(mail, 1)
   const [lost] = await lh.claim(mail)
@@ -55,7 +56,7 @@ test('a process that finds nothing keeps house at once: it may be short-lived', 
   await untilStatus(db, lost!.id, 'pending')
 })
 
-test('however many claims there are, duties are asked for once in five seconds', async (t) => {
+test('however many claims there are, duties are taken once in five seconds', async (t) => {
   const clock = movableClock(t, { stands: true })
   const { lh } = await scene(t)
   const names = statements(t)
@@ -74,7 +75,7 @@ test('however many claims there are, duties are asked for once in five seconds',
   assert.equal(asked(), 2)
 })
 
-test('a turn that fails harms no claim, is logged, and is followed by the next', async (t) => {
+test('a turn that fails affects no claim, is logged, and is followed by the next', async (t) => {
   const clock = movableClock(t, { stands: true })
   const { lh, db, log } = await scene(t)
   await lh.enqueue(mail, 1)
@@ -110,7 +111,7 @@ test('while a turn takes its time no other begins', async (t) => {
   })
 })
 
-test('jobs of the dead come first once for each time that some were found, and not always', async (t) => {
+test('reclaimed jobs come first once after each reclaim, not always', async (t) => {
   const clock = movableClock(t, { stands: true })
   const { lh, db } = await scene(t)
   await lh.enqueueMany(
@@ -131,7 +132,7 @@ test('jobs of the dead come first once for each time that some were found, and n
   assert.ok(other!.input > 2)
 })
 
-test('after nobody kept house for a while, processes that live get one lease to come back', async (t) => {
+test('after a time without housekeeping, live processes get one lease to return', async (t) => {
   const clock = movableClock(t, { stands: true })
   const { lh, db, log } = await scene(t)
   await lh.claim(mail)
@@ -146,7 +147,7 @@ test('after nobody kept house for a while, processes that live get one lease to 
     await lh.claim(mail)
     return log.some(({ message }) => message.startsWith('nobody swept for a while'))
   })
-  assert.equal((await shown(db, jobId)).status, 'processing')
+  assert.equal((await jobRow(db, jobId)).status, 'processing')
   await db.clock.advance('31 s')
   await until('the job is reclaimed', async () => {
     clock.pass(6_000)

@@ -1,4 +1,4 @@
-// An outcome by hand whose reply was lost is sent again by the caller, and answered by what the first one left on record.
+// An outcome by hand whose reply was lost is sent again by the caller, and returns what the first one recorded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'

@@ -1,9 +1,10 @@
-// For scripts, serverless functions and loops of one's own: drain, runOnce, and jobs claimed and finished by hand.
+// For scripts, serverless functions and custom loops: drain, runOnce, and jobs claimed and finished by hand.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { handle, kind, LeaseLostError, type ManualJob, withTransaction } from '../../src/index.ts'
-import { codeOf, count, next, nothingHeld, type Scene, scene, shown } from '../support/worker.ts'
+import { jobRow } from '../support/queue.ts'
+import { codeOf, count, next, nothingHeld, type Scene, scene } from '../support/worker.ts'
 
 const mail = kind<{ to: string }>('mail', { backoff: { first: '10m' }, maxAttempts: 3 })
 
@@ -15,7 +16,7 @@ async function claimed(t: TestContext): Promise<Scene & { job: ManualJob<{ to: s
   return { ...setting, job: job! }
 }
 
-test('drain works until nothing is left, retries included, and tells what became of it', async (t) => {
+test('drain works until nothing is left, retries included, and returns the outcomes', async (t) => {
   const { lh, db } = await scene(t)
   const flaky = kind<number>('flaky', { backoff: { first: 0 }, maxAttempts: 3 })
   await lh.enqueueMany(
@@ -49,7 +50,7 @@ test('runOnce claims one batch, and suspects when there is nothing else', async 
   )
   assert.equal((await lh.runOnce(handlers, { concurrency: 2 })).completed, 2)
   assert.deepEqual(ran, [0, 1])
-  // The other three are claimed by somebody who dies.
+  // The other three are claimed by a worker that dies.
   assert.equal((await lh.claim(numbered, { limit: 3 })).length, 3)
   await db.clock.advance('1 hour')
   assert.equal((await lh.runOnce(handlers)).completed, 3)
@@ -58,7 +59,7 @@ test('runOnce claims one batch, and suspects when there is nothing else', async 
   await nothingHeld(db)
 })
 
-test('a job claimed by hand shows its claim, and only it has the job', async (t) => {
+test('a job claimed by hand shows its claim, and is the only one', async (t) => {
   const { lh, job } = await claimed(t)
   assert.deepEqual(
     [job.kind, job.generation, job.attempt, job.maxAttempts, job.input],
@@ -133,7 +134,7 @@ test('snoozed or released by hand it keeps its attempt', async (t) => {
   assert.deepEqual([snoozed.label, snoozed.attempts, snoozed.generation], ['scheduled', 0, 2])
 })
 
-test('cancelled by hand it is cancelled; asked to cancel by somebody, a failure is too', async (t) => {
+test('cancelled by hand it is cancelled; if a cancel was requested, a failure cancels it, too', async (t) => {
   const { lh, job } = await claimed(t)
   await job.cancel()
   assert.equal((await lh.get(job.id))?.status, 'cancelled')
@@ -144,14 +145,14 @@ test('cancelled by hand it is cancelled; asked to cancel by somebody, a failure 
   assert.equal(await other!.fail('no'), 'cancelled')
 })
 
-test('renewed by hand the lease goes on; not renewed, the job goes to somebody else and every write is refused', async (t) => {
+test('renewed by hand the lease goes on; not renewed, another worker claims the job and every write is refused', async (t) => {
   const { lh, db, job } = await claimed(t)
   await db.clock.advance('20s')
   await job.renew()
   await job.progress({ percent: 50 })
   assert.deepEqual((await lh.get(job.id))?.progress, { percent: 50 })
   await db.clock.advance('20s')
-  await lh.drain([handle(kind('nothing'), () => {})]) // Housekeeping: sweeps what has run out.
+  await lh.drain([handle(kind('nothing'), () => {})]) // Housekeeping: sweeps expired leases.
   assert.equal((await lh.get(job.id))?.status, 'processing', 'the renewal did not count')
   await db.clock.advance('11s')
   await lh.drain([handle(kind('nothing'), () => {})])
@@ -214,7 +215,7 @@ test('an input that no longer fits its kind is a dead letter, and its handler is
   assert.deepEqual(ran, [])
 })
 
-test('claimed by hand, an input that does not fit is a dead letter, and the others are handed over', async (t) => {
+test('claimed by hand, an input that does not fit is a dead letter, and the others are returned', async (t) => {
   const { lh, db, log } = await scene(t)
   const strict = kind('strict', { input: z.object({ n: z.coerce.date().transform((at) => at.getTime()) }) })
   const loose = kind<unknown>('strict')
@@ -234,7 +235,7 @@ test('claimed by hand, an input that does not fit is a dead letter, and the othe
   assert.equal(await count(db, 'from leasehold.job where claim_id is null'), 2)
 })
 
-test('claimed by hand, a schema that breaks for another reason costs an attempt, as in a worker', async (t) => {
+test('claimed by hand, an error thrown by the schema costs an attempt, as in a worker', async (t) => {
   const { lh } = await scene(t)
   const broken = kind('broken', {
     input: z.unknown().transform(() => {
@@ -251,7 +252,7 @@ test('suspects are claimed by hand when nothing else waits', async (t) => {
   const { lh, db, job } = await claimed(t)
   await db.clock.advance('1 hour')
   await lh.drain([handle(kind('nothing'), () => {})])
-  assert.equal((await shown(db, job.id)).crashes, 1)
+  assert.equal((await jobRow(db, job.id)).crashes, 1)
   const other = await lh.enqueue(mail, { to: 'bob' })
   const first = await lh.claim(mail, { limit: 10 })
   assert.deepEqual(

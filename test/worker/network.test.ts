@@ -1,22 +1,13 @@
-// Whatever happens to the connection, nothing acknowledged is lost and nothing is done twice in the books.
+// Connection failures: nothing acknowledged is lost, and no outcome is recorded twice.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, type JobId, kind } from '../../src/index.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import {
-  collect,
-  count,
-  inTime,
-  next,
-  nothingHeld,
-  type Scene,
-  shown,
-  statements,
-  untilStatus,
-} from '../support/worker.ts'
+import { collect, count, inTime, next, nothingHeld, type Scene, statements, untilStatus } from '../support/worker.ts'
 
 const task = kind<number>('task')
 /** Of a lease, and a little more: then it is time to renew. */
@@ -28,7 +19,7 @@ async function historyOf({ db }: Scene): Promise<string[]> {
   return rows.map(({ outcome }) => outcome)
 }
 
-test('a claim whose reply is lost is handed back: its jobs run, no attempt is spent and no crash counted', async (t) => {
+test('a claim whose reply is lost is released: its jobs run, no attempt is spent and no crash counted', async (t) => {
   const setting = await behindProxy(t)
   const { lh, far, proxy, worker, db } = setting
   await lh.enqueueMany(task, numbers(5))
@@ -58,12 +49,12 @@ test('a completion whose reply is lost was recorded once, and is reported as com
   await until('all are known', () => busy.tally.completed === 3)
   assert.deepEqual(refused, [])
   for (const [index, { jobId }] of jobs.entries()) {
-    const { status, attempts, lease_generation, result } = await shown(db, jobId)
+    const { status, attempts, lease_generation, result } = await jobRow(db, jobId)
     assert.deepEqual([status, attempts, lease_generation, result], ['completed', 1, '1', { input: index }])
   }
 })
 
-test('a turn whose reply is lost was recorded once, and what it claimed is handed back and runs', async (t) => {
+test('a turn whose reply is lost was recorded once, and its claimed jobs are released and run', async (t) => {
   const setting = await behindProxy(t)
   const { lh, far, proxy, worker, db } = setting
   const cut = proxy.cutReplies('leasehold/job.turn')
@@ -74,7 +65,7 @@ test('a turn whose reply is lost was recorded once, and what it claimed is hande
   await until('all are known', () => busy.tally.completed === 6)
   assert.deepEqual(refused, [])
   for (const [index, { jobId }] of jobs.entries()) {
-    const { status, attempts, result } = await shown(db, jobId)
+    const { status, attempts, result } = await jobRow(db, jobId)
     assert.deepEqual([status, attempts, result], ['completed', 1, { input: index }])
   }
   assert.deepEqual(await historyOf(setting), [], 'no attempt was spent, and no crash counted')
@@ -95,11 +86,11 @@ test('a failure whose reply is lost spends one attempt, and is reported as such'
   await inTime(cut, 'nothing was settled')
   await retrying
   assert.deepEqual(refused, [])
-  assert.equal((await shown(db, jobId)).attempts, 1)
+  assert.equal((await jobRow(db, jobId)).attempts, 1)
   assert.deepEqual(await historyOf(setting), ['failed'])
 })
 
-test('a completion that is not kept and whose reply is lost is unknown, and never said to have failed', async (t) => {
+test('a completion that is not kept and whose reply is lost is reported as unknown, never as failed', async (t) => {
   const { lh, far, proxy, worker, db } = await behindProxy(t)
   const fleeting = kind<number>('fleeting', { keep: false })
   const cut = proxy.cutReplies(/leasehold\/job\.(complete|turn)/)
@@ -113,20 +104,20 @@ test('a completion that is not kept and whose reply is lost is unknown, and neve
 })
 
 for (const lost of ['job.expire', 'dead_letter.buried']) {
-  test(`a dead letter is told of although the reply to ${lost} is lost, and once`, async (t) => {
+  test(`a dead letter is reported once although the reply to ${lost} is lost`, async (t) => {
     const { lh, far, proxy, worker, db } = await behindProxy(t)
     const { jobId } = await lh.enqueue(task, 1, { expiresAt: new Date(Date.now() + 3_600_000), delay: '2h' })
     const names = statements(t)
     const busy = worker([handle(kind('nothing'), () => {})], { sweep: 100 }, far)
-    const told = collect(busy, 'dead_letter')
+    const reported = collect(busy, 'dead_letter')
     const cut = proxy.cutReplies(`leasehold/${lost}`)
     await db.clock.advance('61 minutes')
     await inTime(cut, 'nothing was buried')
-    await until('it is told of', () => told.length > 0)
-    assert.deepEqual([told[0]!.jobId, told[0]!.reason], [jobId, 'expired'])
+    await until('the event is emitted', () => reported.length > 0)
+    assert.deepEqual([reported[0]!.jobId, reported[0]!.reason], [jobId, 'expired'])
     names.length = 0
     await until('it has looked again', () => names.filter((name) => name === 'dead_letter.buried_lately').length > 2)
-    assert.equal(told.length, 1)
+    assert.equal(reported.length, 1)
   })
 }
 
@@ -140,7 +131,10 @@ test('by hand, after a lost reply, the same outcome sent again is the same outco
   void proxy.cutReplies('leasehold/job.settle')
   await assert.rejects(second!.fail('no'))
   assert.equal(await second!.fail('no'), 'pending')
-  assert.deepEqual([(await shown(db, completed!.jobId)).result, (await shown(db, failed!.jobId)).attempts], ['done', 1])
+  assert.deepEqual(
+    [(await jobRow(db, completed!.jobId)).result, (await jobRow(db, failed!.jobId)).attempts],
+    ['done', 1],
+  )
   await assert.rejects(first!.fail('after all'), { code: 'LEASE_LOST' })
 })
 
@@ -151,7 +145,7 @@ test('connections that are reset while handlers run cost nothing but new ones', 
   let running = 0
   const waiting = handle(task, async () => {
     if (++running === 10) started.open()
-    await go.promise
+    await go.opened
   })
   const busy = worker([waiting], { concurrency: 10 }, far)
   const [aborted, refused] = [collect(busy, 'aborted'), collect(busy, 'refused')]
@@ -161,7 +155,7 @@ test('connections that are reset while handlers run cost nothing but new ones', 
     next(busy, 'wakeup', ({ by }) => by === 'listen'),
   ]
   await lh.enqueueMany(task, numbers(10))
-  await started.promise
+  await started.opened
   proxy.cut()
   await fellBack
   go.open()
@@ -184,13 +178,13 @@ test('a frozen connection: handlers are aborted before their lease ends, and a s
       isAborted = true
     })
     started.open()
-    await late.promise
+    await late.opened
     return 'stale'
   })
   const busy = worker([stubborn], { label: 'frozen' }, far)
   const [aborted, refused] = [next(busy, 'aborted'), next(busy, 'refused')]
   const { jobId } = await lh.enqueue(task, 1)
-  await started.promise
+  await started.opened
   await until('the connection that renews is open', async () => {
     const renewing = "from pg_stat_activity where query like '-- job.cancel_requests%' and datname = current_database()"
     return (await count(db, renewing)) > 0
@@ -199,10 +193,10 @@ test('a frozen connection: handlers are aborted before their lease ends, and a s
   const names = statements(t)
   const missedDeadline = () => log.some(({ error }) => (error as { code?: string })?.code === 'DEADLINE')
   clock.pass(A_THIRD_MS)
-  // The one before it may have been on its way when the connection froze.
+  // The one before it may have been in flight when the connection froze.
   await until('it tries to renew', () => names.includes('claim.renew') || missedDeadline())
   assert.equal(isAborted, false)
-  // Until just before the end of the lease as the database has it, which nobody can have moved since.
+  // Until just before the end of the lease in the database; nothing can have renewed it since.
   const left = 'select extract(epoch from expires_at - clock_timestamp()) * 1000 as ms from leasehold.claim'
   clock.pass(Number((await db.pool.query(left)).rows[0].ms) - A_THIRD_MS - 1)
   assert.equal(isAborted, true)
@@ -215,7 +209,7 @@ test('a frozen connection: handlers are aborted before their lease ends, and a s
   late.open()
   proxy.thaw()
   assert.equal((await refused).generation, 1)
-  const { result, lease_generation } = await shown(db, jobId)
+  const { result, lease_generation } = await jobRow(db, jobId)
   assert.deepEqual([result, lease_generation], ['fresh', '2'])
   assert.ok(missedDeadline(), 'no statement missed its deadline')
 
@@ -242,7 +236,7 @@ test('a worker that loses the database waits for it, and one that starts without
   await untilStatus(db, second, 'completed')
 })
 
-test('a worker stops although nobody answers, and its jobs are recovered by their lease', async (t) => {
+test('a worker stops without a reply from the database, and its jobs are reclaimed after their lease', async (t) => {
   const { lh, far, proxy, worker, db } = await behindProxy(t)
   const started = gate()
   const busy = worker(
@@ -256,16 +250,16 @@ test('a worker stops although nobody answers, and its jobs are recovered by thei
     far,
   )
   const { jobId } = await lh.enqueue(task, 1)
-  await started.promise
+  await started.opened
   proxy.freeze()
   await inTime(busy.stop({ grace: 0 }), 'it did not stop')
-  assert.equal((await shown(db, jobId)).status, 'processing')
+  assert.equal((await jobRow(db, jobId)).status, 'processing')
   proxy.thaw()
   await db.clock.advance('2 minutes')
   assert.equal((await lh.drain([handle(task, () => {})])).completed, 1)
 })
 
-/** Outcomes are refused, claims are not, until the answer is called. */
+/** Refuses outcomes, not claims, until the returned function is called. */
 async function breakOutcomes({ db }: Scene): Promise<() => Promise<unknown>> {
   await db.pool.query('alter table leasehold.archive rename to archive_away')
   return () => db.pool.query('alter table leasehold.archive_away rename to archive')
@@ -281,7 +275,7 @@ test('no job is claimed or started while outcomes cannot be recorded, and those 
   const cannot = next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
   const first = (await lh.enqueue(task, 0)).jobId
   await cannot
-  // A claim that was sent before may be under way. From here on none is sent.
+  // A claim that was sent before may be in flight. From here on none is sent.
   await next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
   await until('no claim is under way', async () => {
     const active = `from pg_stat_activity where datname = current_database() and state = 'active'`
@@ -291,7 +285,7 @@ test('no job is claimed or started while outcomes cannot be recorded, and those 
   await next(busy, 'problem', ({ doing }) => doing === 'recording outcomes')
   assert.deepEqual(started, [first])
   assert.equal(await count(db, 'from leasehold.job where claim_id is not null'), 1)
-  // Somebody holds the row of the first, so its outcome has to wait; that is no reason for the others to.
+  // Another session holds the row of the first, so its outcome waits; the others do not.
   const somebody = await db.connect()
   await somebody.query('begin')
   await somebody.query('select from leasehold.job where id = $1 for update', [first])

@@ -35,7 +35,7 @@ test('a role that owns nothing calls migrate() on an up-to-date schema, today an
   await assert.rejects(migrate(client), { code: '42501' })
 })
 
-test('a role that owns nothing makes and drops no partition, and learns so', async (t) => {
+test('a role that owns nothing makes and drops no partition, and reports it', async (t) => {
   const { lane, client, db } = await withStranger(t)
   await db.clock.advance('3 days')
   assert.equal(await makePartitions(lane), undefined)
@@ -91,14 +91,14 @@ test('maintain() by the owner makes and drops every partition that is due, and i
   assert.deepEqual(await lh.maintain(), { made: 0, dropped: 0 })
 })
 
-test('a worker that owns nothing says once what it leaves to the owner, and the owner’s worker does it', async (t) => {
+test('a worker that owns nothing logs once what it leaves to the owner, and the owner’s worker does it', async (t) => {
   const { db, log, worker, stranger, lh } = await withStranger(t)
   const names = statements(t)
   const busy = worker(idle, often, stranger)
   const problems = collect(busy, 'problem')
   const lines = () => log.filter(({ message }) => message.includes('left to its owner'))
   const taken = (name: string) => names.filter((one) => one === name).length
-  await until('it has said so', () => lines().length > 0)
+  await until('it is logged', () => lines().length > 0)
   for (let hour = 1; hour <= 3; hour++) {
     const before = taken('dead_letter.prune')
     await db.clock.advance('61 min')

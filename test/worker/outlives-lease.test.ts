@@ -1,18 +1,19 @@
-// A handler that runs for longer than its lease: renewed, it keeps the job; not renewed, it is aborted and comes too late.
+// A handler that runs longer than its lease: renewed, it keeps the job; not renewed, it is aborted and its outcome refused.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind, LeaseLostError } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { collect, next, nothingHeld, scene, shown, unanswered } from '../support/worker.ts'
+import { collect, next, nothingHeld, scene, unanswered } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const LEASE_MS = 30_000
 /** Of a lease, and a little more: then it is renewed. */
 const A_THIRD = { ms: 10_100, text: '10.1 s' }
 
-test('a handler that runs for three leases is renewed, and completes what nobody else could claim', async (t) => {
+test('a handler that runs for three leases is renewed, and completes its job, which no other worker could claim', async (t) => {
   const clock = movableTimers(t)
   const underWay = unanswered(t)
   const { lh, db, worker, leasehold } = await scene(t)
@@ -22,18 +23,18 @@ test('a handler that runs for three leases is renewed, and completes what nobody
     handle(task, async ({ signal }) => {
       signals.push(signal)
       started.open()
-      await finish.promise
+      await finish.opened
       return 'done'
     }),
   ])
   const completed = next(busy, 'completed')
   const { jobId } = await lh.enqueue(task, 1)
-  await started.promise
+  await started.opened
   // It sweeps at every look, and would claim the job at once.
   const rival: string[] = []
   worker([handle(task, ({ id }) => void rival.push(id))], { sweep: 100, poll: 20 }, leasehold())
   for (let third = 1; third <= 9; third++) {
-    // Not while a statement is on its way: it would miss its deadline, and a renewal is not known to have succeeded then.
+    // Not while a statement is in flight: it would miss its deadline, and a renewal would then be uncertain.
     await until('no statement is on its way', () => {
       if (underWay() > 0) return false
       clock.pass(A_THIRD.ms)
@@ -50,7 +51,7 @@ test('a handler that runs for three leases is renewed, and completes what nobody
   assert.equal(signals[0]!.aborted, false)
   finish.open()
   await completed
-  const { status, attempts, lease_generation, result } = await shown(db, jobId)
+  const { status, attempts, lease_generation, result } = await jobRow(db, jobId)
   assert.deepEqual([status, attempts, lease_generation, result], ['completed', 1, '1', 'done'])
   assert.deepEqual(rival, [])
 })
@@ -65,7 +66,7 @@ test('a handler whose lease cannot be renewed is aborted, another worker complet
       handle(task, async ({ signal }) => {
         signals.push(signal)
         started.open()
-        await finish.promise
+        await finish.opened
         return 'too late'
       }),
     ],
@@ -73,7 +74,7 @@ test('a handler whose lease cannot be renewed is aborted, another worker complet
   )
   const [aborted, refused, completed] = [next(stale, 'aborted'), next(stale, 'refused'), collect(stale, 'completed')]
   const { jobId } = await lh.enqueue(task, 1)
-  await started.promise
+  await started.opened
   const locker = await db.connect()
   const { rows } = await locker.query('select pg_backend_pid() as pid')
   await locker.query('begin; select from leasehold.claim for update')
@@ -90,7 +91,7 @@ test('a handler whose lease cannot be renewed is aborted, another worker complet
   clock.pass((LEASE_MS * 2) / 3)
   assert.equal((await aborted).reason, 'lease_lost')
   assert.ok(signals[0]!.reason instanceof LeaseLostError)
-  assert.equal((await shown(db, jobId)).status, 'processing', 'nobody else has it yet')
+  assert.equal((await jobRow(db, jobId)).status, 'processing', 'nobody else has it yet')
 
   await until('no renewal waits any more', async () => (await renewals()) === 0)
   await db.clock.advance('31 s')
@@ -100,7 +101,7 @@ test('a handler whose lease cannot be renewed is aborted, another worker complet
   await until('another worker completes it', async () => (await other.drain([second])).completed === 1)
   finish.open()
   assert.deepEqual([(await refused).jobId, (await refused).tried], [jobId, 'complete'])
-  const { status, lease_generation, result } = await shown(db, jobId)
+  const { status, lease_generation, result } = await jobRow(db, jobId)
   assert.deepEqual([status, lease_generation, result], ['completed', '2', 'in time'])
   assert.deepEqual(completed, [])
   await stale.stop()

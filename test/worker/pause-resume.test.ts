@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { handle, kind, type Leasehold } from '../../src/index.ts'
 import type { PauseTarget } from '../../src/jobs/pause.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import {
   collect,
@@ -15,7 +16,6 @@ import {
   notifications,
   type Scene,
   scene,
-  shown,
   statements,
   untilStatus,
 } from '../support/worker.ts'
@@ -40,7 +40,7 @@ function slowingDown({ onQuick = (_: number) => {}, onFirstSlow = () => {} }) {
   const handler = handle(task, async ({ input }) => {
     if (input < QUICK) return onQuick(input)
     if (slow++ === 0) onFirstSlow()
-    await goOn.promise
+    await goOn.opened
   })
   /** Its slots are taken by slow ones, and more of those are claimed. */
   const untilSomeWait = async ({ db }: Scene) => {
@@ -51,7 +51,7 @@ function slowingDown({ onQuick = (_: number) => {}, onFirstSlow = () => {} }) {
   return { handler, goOn: goOn.open, untilSomeWait }
 }
 
-test('a worker that listens releases at once what waits, lets go on what runs, and starts it when it is resumed', async (t) => {
+test('a worker that listens releases waiting jobs at once, lets running ones go on, and starts them after the resume', async (t) => {
   const setting = await scene(t)
   const { lh, db, worker } = setting
   // From the first slow job on, no time passes for the worker: it looks for nothing, and nothing has waited too long.
@@ -114,7 +114,7 @@ for (const target of [{ queue: 'task' }, { kind: task }] satisfies PauseTarget[]
 
     await until('they are released', () => busy.tally.released === 3)
     for (const { jobId } of jobs) {
-      const { label, attempts, lease_generation } = await shown(db, jobId)
+      const { label, attempts, lease_generation } = await jobRow(db, jobId)
       assert.deepEqual([label, attempts, lease_generation], ['paused', 0, '1'])
     }
     assert.deepEqual(started, [])
@@ -124,7 +124,7 @@ for (const target of [{ queue: 'task' }, { kind: task }] satisfies PauseTarget[]
   })
 }
 
-test('a worker that does not listen releases what waits when it looks', async (t) => {
+test('a worker that does not listen releases waiting jobs at its next look', async (t) => {
   const setting = await scene(t)
   const { lh, db, worker, leasehold } = setting
   // Time passes in timers.pass() alone.
@@ -155,11 +155,11 @@ test('a worker that does not listen releases what waits when it looks', async (t
   assert.equal((await lh.drain([handler])).completed, SLOW - CONCURRENCY)
 })
 
-test('a worker with nothing that waits does not ask what is paused', async (t) => {
+test('a worker without waiting jobs does not query pauses', async (t) => {
   const { lh, worker, leasehold } = await scene(t)
   const [names, hold] = [statements(t), gate()]
   const timers = movableTimers(t)
-  worker([handle(task, () => hold.promise)], { poll: 20, lease: '1h' }, leasehold({ listen: false }))
+  worker([handle(task, () => hold.opened)], { poll: 20, lease: '1h' }, leasehold({ listen: false }))
   await lh.enqueue(task, 1)
   const looks = () => names.filter((name) => name === 'job.cancel_requests').length
   for (const times of [1, 2, 3]) {
@@ -183,7 +183,7 @@ async function sharedQueue(t: TestContext, prepare: (lh: Leasehold) => Promise<u
   const others = await lh.enqueueMany(two, numbers(5))
   for (const { jobId } of others) await untilStatus(db, jobId, 'completed')
   for (const { jobId } of paused) {
-    const { label, attempts } = await shown(db, jobId)
+    const { label, attempts } = await jobRow(db, jobId)
     assert.deepEqual([label, attempts], ['paused', 0])
   }
   assert.deepEqual(new Set(started.map((job) => job?.kind)), new Set(['two']))
@@ -207,7 +207,7 @@ async function pausedSuspect({ lh, db }: Scene): Promise<string> {
   assert.equal((await lh.claim(task)).length, 1)
   await db.clock.advance('1 hour')
   await lh.drain([handle(kind('nothing'), () => {})]) // Sweeps.
-  assert.equal((await shown(db, jobId)).crashes, 1)
+  assert.equal((await jobRow(db, jobId)).crashes, 1)
   await lh.pause({ queue: 'task' })
   return jobId
 }
@@ -217,7 +217,7 @@ test('suspects of a paused queue do not keep a worker from its other work', asyn
   const { lh, db, worker } = setting
   const suspect = await pausedSuspect(setting)
   const hold = gate()
-  const handlers = [handle(task, () => {}), handle(other, ({ input }) => (input === 0 ? hold.promise : undefined))]
+  const handlers = [handle(task, () => {}), handle(other, ({ input }) => (input === 0 ? hold.opened : undefined))]
   // While suspects wait, a worker claims nothing else until what it holds is done, for as long as a lease.
   const busy = worker(handlers, { lease: '1h', sweep: 100, poll: 20 })
   const started = next(busy, 'started')
@@ -229,7 +229,7 @@ test('suspects of a paused queue do not keep a worker from its other work', asyn
   await until('and has claimed since', () => names.findLastIndex(isClaim) > names.indexOf('job.count_suspects'))
   const { jobId } = await lh.enqueue(other, 1)
   await untilStatus(db, jobId, 'completed')
-  assert.equal((await shown(db, suspect as typeof jobId)).label, 'paused')
+  assert.equal((await jobRow(db, suspect as typeof jobId)).label, 'paused')
   hold.open()
   await lh.resume({ queue: 'task' })
   await untilStatus(db, suspect as typeof jobId, 'completed')

@@ -1,17 +1,15 @@
-// A worker that stands still for longer than its lease (a suspended machine, a debugger, a very long pause) has lost its
-// jobs when it goes on. It finds that out before it does any harm.
+// A worker that is suspended for longer than its lease (a sleeping machine, a debugger, a very long pause) has lost its jobs
+// when it goes on. It detects that before it does any harm.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Leasehold } from '../../src/index.ts'
 import { countingDatabase } from '../support/database.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
-import { countByStatus, show } from '../support/queue.ts'
+import { countByStatus, jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { type Act, type Work, work } from './programs/jobs.ts'
 
-/**
- * Really waited for, since a process that is stopped cannot be told another time. Long enough for a machine that is busy.
- */
+/** Real time, since a stopped process cannot be given another clock. Long enough for a busy machine. */
 const LEASE = { options: { lease: '8s' } } as const
 
 test('a worker that was stopped past its lease finds its handler aborted and its outcome refused', async (t) => {
@@ -21,8 +19,8 @@ test('a worker that was stopped past its lease finds its handler aborted and its
   await paused.prints('started')
   paused.kill('SIGSTOP')
   const other = await startWorker(t, db.url, { options: { lease: '30s' } })
-  await until('the other completes it', async () => (await show(db, jobId)).status === 'completed')
-  const completed = await show(db, jobId)
+  await until('the other completes it', async () => (await jobRow(db, jobId)).status === 'completed')
+  const completed = await jobRow(db, jobId)
   assert.deepEqual([completed.claimed_by, completed.lease_generation], [other.id, '2'])
   assert.deepEqual(completed.result, { by: other.id })
 
@@ -33,7 +31,7 @@ test('a worker that was stopped past its lease finds its handler aborted and its
   const refused = await paused.prints('refused')
   assert.deepEqual([refused.jobId, refused.generation, refused.tried], [jobId, 1, 'complete'])
   assert.equal(paused.all('completed').length, 0)
-  assert.deepEqual(await show(db, jobId), completed)
+  assert.deepEqual(await jobRow(db, jobId), completed)
 })
 
 test('a late outcome changes nothing while another worker has the job', async (t) => {
@@ -49,12 +47,12 @@ test('a late outcome changes nothing while another worker has the job', async (t
   paused.kill('SIGCONT')
   const refused = await paused.prints('refused')
   assert.deepEqual([refused.jobId, refused.generation, refused.tried], [jobId, 1, 'complete'])
-  const running = await show(db, jobId)
+  const running = await jobRow(db, jobId)
   assert.deepEqual([running.status, running.claimed_by, running.lease_generation], ['processing', other.id, '2'])
 
   other.go()
   await other.prints('completed')
-  const { claimed_by, lease_generation, result } = await show(db, jobId)
+  const { claimed_by, lease_generation, result } = await jobRow(db, jobId)
   assert.deepEqual([claimed_by, lease_generation, result], [other.id, '2', { by: other.id }])
 })
 
@@ -89,7 +87,7 @@ for (const [what, act, slots] of [
     paused.kill('SIGTERM')
     assert.deepEqual(await paused.ends(), { code: 0, signal: null })
     assert.equal(ofSlow(paused, 'started').length, slots)
-    // Of a claim whose reply it had not read yet it knows nothing, and tries nothing.
+    // It knows nothing of a claim whose reply it had not read yet, and tries nothing.
     assert.equal(refused('complete'), slots)
     assert.equal(ofSlow(paused, 'refused').length, slots + refused('release'))
     assert.deepEqual(await countByStatus(db), { completed: 600 })

@@ -1,9 +1,10 @@
-// Values that nobody expects, on every way in and out. Each is refused before anything is sent, or recorded; no job is
-// stuck, nothing becomes an unhandled rejection, and the worker goes on.
+// Unusual values on every way in and out. Each is refused before anything is sent, or recorded; no job is stuck, nothing
+// becomes an unhandled rejection, and the worker goes on.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fatal, handle, type JobId, kind, RetryAfter, Snooze } from '../../src/index.ts'
 import { ALL_TRAPS, cyclic, LONE, MB, revoked, throwing, trap, UNSTORABLE } from '../support/poison.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import {
   codeOf,
@@ -13,7 +14,6 @@ import {
   nothingHeld,
   type Scene,
   scene,
-  shown,
   statements,
   untilStatus,
 } from '../support/worker.ts'
@@ -141,13 +141,13 @@ async function survives(
   }
 }
 
-test('whatever a handler returns is recorded, and the job completed', async (t) => {
+test('any value that a handler returns is recorded, and the job completed', async (t) => {
   const setting = await scene(t)
   const returns = Object.entries(UNSTORABLE).map(([what, value]) => [what, () => value()] as const)
   const jobs = await survives(setting, Object.fromEntries(returns))
   for (const [what, jobId] of Object.entries(jobs))
-    assert.equal((await shown(setting.db, jobId)).status, 'completed', what)
-  assert.equal((await shown(setting.db, jobs.NUL!)).result, 'a\ufffdb')
+    assert.equal((await jobRow(setting.db, jobId)).status, 'completed', what)
+  assert.equal((await jobRow(setting.db, jobs.NUL!)).result, 'a\ufffdb')
 })
 
 test('a result that cannot even be awaited is a failure', async (t) => {
@@ -155,23 +155,23 @@ test('a result that cannot even be awaited is a failure', async (t) => {
   const jobs = await survives(setting, {
     'a proxy that throws': () => new Proxy({}, ALL_TRAPS),
     'a revoked proxy': revoked,
-    // biome-ignore lint/suspicious/noThenProperty: that is the point
+    // biome-ignore lint/suspicious/noThenProperty: tested here
     'a then that throws': () => ({ then: throwing }),
-    // biome-ignore lint/suspicious/noThenProperty: that is the point
+    // biome-ignore lint/suspicious/noThenProperty: tested here
     'a then that rejects': () => ({ then: (_: unknown, reject: (error: unknown) => void) => reject(LONE) }),
   })
   for (const [what, jobId] of Object.entries(jobs))
-    assert.equal((await shown(setting.db, jobId)).label, 'retrying', what)
+    assert.equal((await jobRow(setting.db, jobId)).label, 'retrying', what)
 })
 
-test('whatever a handler notes is recorded', async (t) => {
+test('any progress note of a handler is recorded', async (t) => {
   const setting = await scene(t)
   const notes = Object.entries(UNSTORABLE).map(
     ([what, value]) => [what, (job: { progress(note: unknown): Promise<void> }) => job.progress(value())] as const,
   )
   const jobs = await survives(setting, Object.fromEntries(notes))
   for (const [what, jobId] of Object.entries(jobs))
-    assert.equal((await shown(setting.db, jobId)).status, 'completed', what)
+    assert.equal((await jobRow(setting.db, jobId)).status, 'completed', what)
 })
 
 const unreadable = (name: string) => Object.defineProperty(new Error('x'), name, { get: throwing })
@@ -186,7 +186,7 @@ const selfCaused = () => {
   return error
 }
 
-test('whatever a handler throws is recorded, and the job tried again', async (t) => {
+test('any value that a handler throws is recorded, and the job retried', async (t) => {
   const setting = await scene(t)
   const thrown: Record<string, () => unknown> = {
     ...UNSTORABLE,
@@ -225,7 +225,7 @@ test('whatever a handler throws is recorded, and the job tried again', async (t)
   )
   const jobs = await survives(setting, Object.fromEntries(throwers))
   for (const [what, jobId] of Object.entries(jobs)) {
-    const { status, label, attempts, last_error } = await shown(setting.db, jobId)
+    const { status, label, attempts, last_error } = await jobRow(setting.db, jobId)
     assert.deepEqual([status, label, attempts], ['pending', 'retrying', 1], what)
     assert.equal(typeof (last_error as { message: unknown }).message, 'string', what)
   }
@@ -257,13 +257,13 @@ test('a steering error with an odd delay, or that cannot be read, is recorded al
   add('Snooze of a BigInt', Object.assign(new Snooze('1h'), { delayMs: 3_600_000n }))
   add('Fatal that throws', Object.defineProperty(new Fatal('x'), 'message', { get: throwing }))
   const { 'Fatal that throws': fatal, ...jobs } = await survives(setting, behaviours)
-  assert.equal((await shown(setting.db, fatal!)).status, 'dead_letter')
-  // A delay that is none is no reason to try again at once, or for ever.
+  assert.equal((await jobRow(setting.db, fatal!)).status, 'dead_letter')
+  // An invalid delay does not mean a retry at once, or for ever.
   for (const [what, jobId] of Object.entries(jobs))
-    assert.equal((await shown(setting.db, jobId)).label, 'retrying', what)
+    assert.equal((await jobRow(setting.db, jobId)).label, 'retrying', what)
 })
 
-test('an outcome that the server refuses in any form is left to the sweep, and holds up nobody', async (t) => {
+test('an outcome that the server refuses in any form is left to the sweep, and delays no other', async (t) => {
   const { lh, db, worker } = await scene(t)
   await db.pool.query(`
     create function refuse() returns trigger language plpgsql as
@@ -279,7 +279,7 @@ test('an outcome that the server refuses in any form is left to the sweep, and h
   assert.match(String((await problem).error), new RegExp(`no outcome of job ${poison!.jobId} `))
   await until('the others are completed', () => busy.tally.completed === 2)
   await busy.stop()
-  assert.equal((await shown(db, poison!.jobId)).status, 'processing')
+  assert.equal((await jobRow(db, poison!.jobId)).status, 'processing')
   await db.pool.query('drop trigger refuse on leasehold.archive')
   await db.clock.advance('1 hour')
   assert.equal((await lh.drain([handle(task, () => {})])).completed, 1, 'nobody ever finds it again')

@@ -1,15 +1,15 @@
-// A job that kills its process is found out, and nobody else pays for it (decisions/0007). Workers are started anew
-// whenever one dies, as a service manager would.
+// A job that kills its process is identified, at no cost to other jobs (decisions/0007). A worker that dies is started
+// again, as by a service manager.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Leasehold, type WorkerOptions } from '../../src/index.ts'
 import { countingDatabase, type TestDatabase } from '../support/database.ts'
 import { startWorker, type WorkerProcess } from '../support/processes.ts'
-import { countByStatus, show } from '../support/queue.ts'
+import { countByStatus, jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { work } from './programs/jobs.ts'
 
-/** Keeps so many workers alive until the condition holds, and says how many have died. */
+/** Keeps so many workers alive until the condition holds, and returns how many have died. */
 async function keepAlive(
   t: TestContext,
   db: TestDatabase,
@@ -25,7 +25,7 @@ async function keepAlive(
       if (!worker.isGone) continue
       assert.deepEqual(await worker.ends(), { code: null, signal: 'SIGKILL' })
       deaths++
-      // The lease of the dead is over at once, that of nobody else: it would be in half a minute.
+      // Only the leases of the dead are expired at once; otherwise it would take half a minute.
       await db.pool.query('update leasehold.claim set expires_at = leasehold.clock() where worker_id = $1', [worker.id])
       alive[index] = await start()
     }
@@ -44,7 +44,7 @@ test('one job of 500 kills its process each time: one dead letter, 499 completed
   })
 
   assert.deepEqual(await countByStatus(db), { completed: 499, dead_letter: 1 })
-  const poison = await show(db, enqueued[250]!.jobId)
+  const poison = await jobRow(db, enqueued[250]!.jobId)
   assert.deepEqual([poison.status, poison.reason, poison.attempts], ['dead_letter', 'lease_expired', 3])
   // In the company of all, of fifteen others, and alone for each of its three attempts.
   assert.deepEqual([deaths, poison.crashes, poison.lease_generation], [5, 5, '5'])
@@ -57,9 +57,9 @@ test('one job of 500 kills its process each time: one dead letter, 499 completed
 test('a job alone that kills its process each time is a dead letter after its attempts', async (t) => {
   const db = await countingDatabase(t)
   const { jobId } = await new Leasehold({ pool: db.pool }).enqueue(work, { act: 'die' })
-  const isDead = async () => (await show(db, jobId)).status === 'dead_letter'
+  const isDead = async () => (await jobRow(db, jobId)).status === 'dead_letter'
   assert.equal(await keepAlive(t, db, { workers: 1 }, isDead), 3)
-  const { reason, attempts, lease_generation } = await show(db, jobId)
+  const { reason, attempts, lease_generation } = await jobRow(db, jobId)
   assert.deepEqual([reason, attempts, lease_generation], ['lease_expired', 3, '3'])
   const { rows } = await db.pool.query('select outcome from leasehold.job_attempt order by lease_generation')
   assert.deepEqual(

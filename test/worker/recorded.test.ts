@@ -1,5 +1,4 @@
-// What a worker reports of outcomes whose reply was lost, or whose batch failed half way: what was recorded, and nothing
-// else.
+// The events about outcomes whose reply was lost, or whose batch failed half way: exactly what was recorded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
@@ -17,7 +16,7 @@ import { Outcomes } from '../../src/worker/outcomes.ts'
 import type { Outcome } from '../../src/worker/pending-outcome.ts'
 import { Turns } from '../../src/worker/turns.ts'
 import { suiteDatabase } from '../support/database.ts'
-import { LEASE_MS, newWorker, show } from '../support/queue.ts'
+import { jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
@@ -44,8 +43,8 @@ async function held(of: Kind, count = 1): Promise<HeldJob[]> {
   return (await claim(lane, request, everyStart([name]))).map((job) => new HeldJob(job, handler, leased))
 }
 
-/** Sends the outcomes in one batch, the first time through `send`, and returns what was told of them. */
-async function told(
+/** Sends the outcomes in one batch, the first time through `send`, and returns their events. */
+async function reported(
   reports: readonly (readonly [HeldJob, Outcome])[],
   send: (name: string, query: () => Promise<QueryArrayResult>) => Promise<QueryArrayResult> = (_, query) => query(),
 ): Promise<string[]> {
@@ -100,29 +99,29 @@ function losingReply(statement: string, meanwhile: () => Promise<unknown> = asyn
 
 const fail = { verb: 'fail', error: new Error('no route'), delayMs: 1 } as const
 
-test('completions that were acknowledged are told as such, although a later statement of their batch failed', async () => {
+test('completions that were acknowledged are reported, although a later statement of their batch failed', async () => {
   const forgotten = kind('forgotten', { keep: false })
   const jobs = await held(forgotten, 10)
   const complete = { verb: 'complete', keepMs: false } as const
   const outcomes = jobs.map((job, n) => [job, n === 9 ? fail : complete] as const)
-  const lines = await told(outcomes, failingOnce('job.settle'))
+  const lines = await reported(outcomes, failingOnce('job.settle'))
   assert.deepEqual(lines, [...Array.from({ length: 9 }, () => 'completed'), 'retrying'])
 })
 
-test('a completion that was refused is told as such, although a later statement of its batch failed', async () => {
+test('a refused completion is reported as refused, although a later statement of its batch failed', async () => {
   const [swept] = await held(kind('refused'))
   await db.pool.query("update leasehold.claim set expires_at = now() - interval '1 s'")
   await sweep(lane)
   const [failed] = await held(kind('failed'))
   const complete = { verb: 'complete', keepMs: 1_000 } as const
   const outcomes = [[swept!, complete] as const, [failed!, fail] as const]
-  assert.deepEqual(await told(outcomes, failingOnce('job.settle')), ['refused', 'retrying'])
+  assert.deepEqual(await reported(outcomes, failingOnce('job.settle')), ['refused', 'retrying'])
 })
 
-test('a failure that the sweep was quicker than is told as the dead letter that the sweep made', async () => {
+test('a failure that the sweep overtook is reported as the sweep’s dead letter', async () => {
   await db.pool.query('delete from leasehold.claim') // Its only claim: the job is to blame.
   const [job] = await held(kind('swept', { maxAttempts: 1 }))
-  const lines = await told(
+  const lines = await reported(
     [[job!, fail]],
     failingOnce('job.settle', async () => {
       await db.pool.query("update leasehold.claim set expires_at = now() - interval '1 s'")
@@ -130,12 +129,12 @@ test('a failure that the sweep was quicker than is told as the dead letter that 
     }),
   )
   assert.deepEqual(lines, ['dead_letter lease_expired undefined'])
-  assert.equal((await show(db, job!.claimed.jobId)).reason, 'lease_expired')
+  assert.equal((await jobRow(db, job!.claimed.jobId)).reason, 'lease_expired')
 })
 
-test('a failure that the sweep was quicker than, with attempts left, is refused: it is not on record', async () => {
+test('a failure that the sweep overtook, with attempts left, is refused', async () => {
   const [job] = await held(kind('swept with attempts'))
-  const lines = await told(
+  const lines = await reported(
     [[job!, fail]],
     failingOnce('job.settle', async () => {
       await db.pool.query("update leasehold.claim set expires_at = now() - interval '1 s'")
@@ -143,20 +142,20 @@ test('a failure that the sweep was quicker than, with attempts left, is refused:
     }),
   )
   assert.deepEqual(lines, ['refused'])
-  assert.equal((await show(db, job!.claimed.jobId)).last_error, null)
+  assert.equal((await jobRow(db, job!.claimed.jobId)).last_error, null)
 })
 
-test('an outcome that was recorded is told, whatever happened to the job since', async () => {
+test('an outcome that was recorded is reported, also when the job has changed since', async () => {
   const [failed, buried, released] = await held(kind('recorded'), 3)
-  assert.deepEqual(await told([[failed!, fail]], losingReply('job.settle')), ['retrying'])
+  assert.deepEqual(await reported([[failed!, fail]], losingReply('job.settle')), ['retrying'])
   const bury = { verb: 'bury', error: new Error('never'), reason: 'fatal' } as const
   const again = losingReply('job.settle', () => redrive(lane, [buried!.claimed.jobId]))
-  assert.deepEqual(await told([[buried!, bury]], again), ['dead_letter fatal Error: never'])
+  assert.deepEqual(await reported([[buried!, bury]], again), ['dead_letter fatal Error: never'])
   await cancel(lane, [released!.claimed.jobId])
-  assert.deepEqual(await told([[released!, { verb: 'release' }]], losingReply('job.settle')), ['cancelled'])
+  assert.deepEqual(await reported([[released!, { verb: 'release' }]], losingReply('job.settle')), ['cancelled'])
 })
 
-test('a job that its handler completed is told as completed without a trace only if its kind keeps none', async () => {
+test('a job completed by its handler and now missing is reported as completed only with keep: false', async () => {
   for (const [keep, expected] of [
     [false, 'completed'],
     ['7d', 'unknown'],
@@ -164,6 +163,6 @@ test('a job that its handler completed is told as completed without a trace only
     const [job] = await held(kind(`confirmed ${keep}`, { keep }))
     job!.completions = 1
     await db.pool.query('delete from leasehold.job where id = $1', [job!.claimed.jobId])
-    assert.deepEqual(await told([[job!, { verb: 'confirm' }]]), [expected])
+    assert.deepEqual(await reported([[job!, { verb: 'confirm' }]]), [expected])
   }
 })

@@ -1,13 +1,14 @@
-// The registry: which workers run, which ran, and who ran a job after the fact.
+// The registry: which workers run, which ran, and which worker ran a job.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind } from '../../src/index.ts'
 import { VERSION } from '../../src/version.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
-import { gate } from '../support/database.ts'
+import { gate } from '../support/gate.ts'
 import { movableTimers } from '../support/movable-clock.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { count, inTime, next, type Scene, scene, shown, statements } from '../support/worker.ts'
+import { count, inTime, next, type Scene, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task')
 const other = kind<number>('other', { queue: 'slow', maxAttempts: 1 })
@@ -53,7 +54,7 @@ test('finished jobs, dead letters and attempts name their worker after it has go
   const failing = handle(other, () => Promise.reject(new Error('no')))
   await lh.drain([handle(task, () => {}), failing], { label: 'last night' })
   for (const jobId of [good, bad]) {
-    assert.equal((await shown(db, jobId)).claimed_by_label, 'last night')
+    assert.equal((await jobRow(db, jobId)).claimed_by_label, 'last night')
     assert.equal((await lh.get(jobId))?.claimedBy, 'last night')
     assert.deepEqual(
       (await lh.attempts(jobId)).map(({ worker }) => worker.label),
@@ -98,13 +99,13 @@ test('a worker that cannot register claims nothing, and goes on when it can', as
   const completed = next(busy, 'completed')
   await next(busy, 'problem', ({ doing }) => doing === 'claiming')
   assert.ok(!names.includes('job.claim'))
-  assert.equal((await shown(db, jobId)).status, 'pending')
+  assert.equal((await jobRow(db, jobId)).status, 'pending')
   await db.pool.query('alter table leasehold.worker_elsewhere rename to worker')
   await completed
   assert.equal((await workers(setting)).length, 1)
 })
 
-test('a worker that cannot note its stop stops all the same, and says nothing', async (t) => {
+test('a worker that cannot record its stop stops all the same, without a log line', async (t) => {
   const { db, worker, log } = await scene(t)
   const names = statements(t)
   const busy = worker([handle(task, () => {})])
@@ -124,7 +125,7 @@ for (const how of ['a worker', 'drain']) {
     const { lh, db, worker } = setting
     const timers = movableTimers(t)
     const hold = gate()
-    const handlers = [handle(task, () => hold.promise)]
+    const handlers = [handle(task, () => hold.opened)]
     const options = { concurrency: 1, lease: '1h' } as const
     await lh.enqueueMany(task, [{ input: 1 }, { input: 2 }])
     const drained = how === 'drain' ? lh.drain(handlers, options) : undefined
@@ -161,7 +162,7 @@ test('claims by hand of one Leasehold are those of one worker, which stops when 
   const jobs = [...(await script.claim(task)), ...(await script.claim(task)), ...(await script.claim([other, task]))]
   assert.equal(names.indexOf('worker.register'), 0)
   assert.equal(names.filter((name) => name === 'worker.register').length, 2, 'once more for the second kind')
-  const ids = await Promise.all(jobs.map(async ({ id }) => (await shown(setting.db, id)).claimed_by))
+  const ids = await Promise.all(jobs.map(async ({ id }) => (await jobRow(setting.db, id)).claimed_by))
   const [row, ...rest] = await workers(setting)
   assert.deepEqual([new Set(ids), rest], [new Set([row!.id]), []])
   assert.deepEqual([row!.kinds, row!.queues, row!.stopped_at], [['other', 'task'], ['slow', 'task'], null])
@@ -185,12 +186,12 @@ test('a claim by hand that cannot register claims nothing, and the next one can'
   const { jobId } = await lh.enqueue(task, 1)
   await db.pool.query('alter table leasehold.worker rename to worker_elsewhere')
   await assert.rejects(lh.claim(task), { code: 'SCHEMA' })
-  assert.equal((await shown(db, jobId)).status, 'pending')
+  assert.equal((await jobRow(db, jobId)).status, 'pending')
   await db.pool.query('alter table leasehold.worker_elsewhere rename to worker')
   assert.equal((await lh.claim(task)).length, 1)
 })
 
-test('a Leasehold closes although it cannot note that its claims by hand have stopped', async (t) => {
+test('a Leasehold closes although it cannot record the stop', async (t) => {
   const { lh, db } = await scene(t)
   await lh.claim(task)
   await db.pool.query('alter table leasehold.worker rename to worker_elsewhere')
@@ -207,10 +208,10 @@ test('of jobs that one process claimed by two calls and lost, none is blamed; on
   await db.clock.advance('31 s')
   await lh.drain([handle(kind('nothing'), () => {})]) // Sweeps.
   for (const { id } of together) {
-    const { status, attempts, crashes } = await shown(db, id)
+    const { status, attempts, crashes } = await jobRow(db, id)
     assert.deepEqual([status, attempts, crashes], ['pending', 0, 1])
   }
-  const { status, attempts, crashes } = await shown(db, alone!.id)
+  const { status, attempts, crashes } = await jobRow(db, alone!.id)
   assert.deepEqual([status, attempts, crashes], ['pending', 1, 1])
 })
 

@@ -21,7 +21,7 @@ interface Load {
   readonly workers: WorkerProcess[]
   /** Waits until so many more jobs are completed. */
   completesMore(count: number): Promise<void>
-  /** Ends the load, and looks at what became of it. */
+  /** Ends the load, and checks all jobs. */
   everythingIsDoneOnce(): Promise<void>
 }
 
@@ -99,8 +99,8 @@ async function isConsistent(pool: pg.Pool, workers: readonly WorkerProcess[], ke
     assert.ok(starts.has(`${id}/${generation}`), `nobody started job ${id} in the generation that completed it`)
     assert.ok(workers.some((worker) => worker.id === claimed_by))
   }
-  const told = workers.flatMap((worker) => worker.all('completed').map(({ jobId }) => jobId))
-  assert.deepEqual(told.sort(), rows.map(({ id }) => id).sort())
+  const reported = workers.flatMap((worker) => worker.all('completed').map(({ jobId }) => jobId))
+  assert.deepEqual(reported.sort(), rows.map(({ id }) => id).sort())
 }
 
 async function once(url: string, ...statements: string[]): Promise<void> {
@@ -143,7 +143,7 @@ test('a server without a connection to spare costs no job and no worker', async 
   }
   const end = `select pg_terminate_backend(pid) from pg_stat_activity where datname = 'exhausted'`
   const suffers = (worker: WorkerProcess) => worker.all('problem').some(({ error }) => error?.code === '53300')
-  // Whoever has a connection keeps it, so theirs are ended, and those that come free are taken.
+  // Open connections stay open, so they are ended, and the freed ones are taken.
   await until('nobody can connect', async () => {
     await Promise.allSettled(Array.from({ length: CONNECTIONS }, take))
     await taken[0]!.query(end)

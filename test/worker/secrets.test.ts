@@ -5,12 +5,13 @@ import { z } from 'zod'
 import type { ConnectionOptions } from '../../src/db/connection.ts'
 import { Fatal, handle, kind, Leasehold } from '../../src/index.ts'
 import { startFaultyProxy } from '../../tools/faulty-proxy.ts'
+import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { inTime, lastFirst, next, run, scene, shown } from '../support/worker.ts'
+import { inTime, lastFirst, next, run, scene } from '../support/worker.ts'
 
 const SECRET = 'hunter2-Tr0ub4dor'
 
-/** What is written to stderr from now on, by anybody in this process. */
+/** Everything written to stderr by this process from now on. */
 function stderrOf(t: TestContext): string[] {
   const written: string[] = []
   const { write } = process.stderr
@@ -21,7 +22,7 @@ function stderrOf(t: TestContext): string[] {
   return written
 }
 
-/** Said something, and not the secret. */
+/** Something was logged, without the secret. */
 function holdsNoSecret(written: readonly string[], expected: RegExp): void {
   const text = written.join('')
   assert.match(text, expected)
@@ -29,7 +30,7 @@ function holdsNoSecret(written: readonly string[], expected: RegExp): void {
   for (const line of written) assert.match(line, /^leasehold (warn|error): .*\n$/)
 }
 
-/** A Leasehold with the log that is there by default. */
+/** A Leasehold with the default log. */
 async function plain(t: TestContext, options: ConnectionOptions = {}) {
   const setting = await scene(t)
   const loud = new Leasehold({ connectionString: setting.db.url, ...options })
@@ -52,10 +53,10 @@ test('a failing job and a dead letter are logged without input, result or messag
   await Promise.all([dead, completed])
   holdsNoSecret(written, new RegExp(`job ${jobId} \\(task\\) is a dead letter: fatal; see its last_error \\(Fatal\\)`))
   // It is where it belongs: with the job.
-  assert.equal(((await shown(db, jobId)).last_error as { message: string }).message, SECRET)
+  assert.equal(((await jobRow(db, jobId)).last_error as { message: string }).message, SECRET)
 })
 
-test('an input that does not fit is logged without what it held', async (t) => {
+test('an input that does not fit is logged without its value', async (t) => {
   const { loud, worker } = await plain(t)
   const written = stderrOf(t)
   const strict = kind('strict', { input: z.object({ password: z.number(), [SECRET]: z.string().optional() }) })
@@ -164,7 +165,7 @@ test('a connection that is lost is logged without its address', async (t) => {
   holdsNoSecret(written, /trouble with the database/)
 })
 
-test('an address that cannot be used is refused without being repeated', async (t) => {
+test('an invalid address is refused without repeating it', async (t) => {
   stderrOf(t)
   const bad = [
     `postgres://user:${SECRET}@host:notaport/db`,

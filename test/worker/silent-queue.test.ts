@@ -1,4 +1,4 @@
-// A queue that is configured not to wake its workers: producers notify nobody, whichever way they enqueue.
+// A queue with wakeUp: false: no enqueue notifies workers.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -48,7 +48,7 @@ test('no enqueue, redrive or release of a silent queue notifies, and its workers
 test('a transaction that enqueued to a silent queue can be prepared, and the job exists when it commits', async (t) => {
   const { lh, db } = await silent(t)
   const { rows } = await db.pool.query('show max_prepared_transactions')
-  if (rows[0].max_prepared_transactions === '0') return // A server of the user's own that prepares none.
+  if (rows[0].max_prepared_transactions === '0') return // A server of the user with prepared transactions disabled.
   const tx = await db.connect()
   const prepare = async (name: string, of: Parameters<typeof lh.enqueue>[0]) => {
     await tx.query('begin')

@@ -1,4 +1,4 @@
-// Looks that are slow, or only seem to be: what the worker tells its cursors of them.
+// Looks that are slow, or only seem to be: what the worker reports to its cursors.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
@@ -11,7 +11,7 @@ import { next, scene } from '../support/worker.ts'
 const task = kind<number>('task')
 const AGES_MS = 10_000_000
 
-/** What the cursors of this process asked for from now on. */
+/** The starts that the cursors of this process requested from now on. */
 function asked(t: TestContext): Asked[] {
   const all: Asked[] = []
   const original = ScanCursors.prototype.next
@@ -25,7 +25,7 @@ function asked(t: TestContext): Asked[] {
 
 const isSlice = ({ walk }: Asked) => 'queues' in walk && walk.dueForMs !== undefined
 
-test('a look that does not come to an end is followed by slices of it, and what is new is found', async (t) => {
+test('a look that does not come to an end is followed by slices of it, and new jobs are found', async (t) => {
   const clock = movableClock(t)
   const { lh, db, worker } = await scene(t)
   const walks = asked(t)
@@ -47,7 +47,7 @@ test('a look that does not come to an end is followed by slices of it, and what 
   await completed
 })
 
-test('what the way to the database and back takes is not the price of a look', async (t) => {
+test('network latency does not count as the duration of a look', async (t) => {
   const clock = movableClock(t)
   const { worker } = await scene(t)
   const prices: number[] = []

@@ -1,9 +1,10 @@
-// What becomes of a job, by what its handler does.
+// The outcome of a job, by the result or error of its handler.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Cancel, Fatal, type JobId, RetryAfter, Snooze } from '../../src/index.ts'
-import { gate } from '../support/database.ts'
-import { collect, count, doing, next, nothingHeld, type Scene, shown } from '../support/worker.ts'
+import { gate } from '../support/gate.ts'
+import { jobRow } from '../support/queue.ts'
+import { collect, count, doing, next, nothingHeld, type Scene } from '../support/worker.ts'
 
 /** Milliseconds from the end of the last failed attempt to the next, as stored. */
 async function storedDelay({ db }: Scene, jobId: JobId): Promise<number> {
@@ -16,7 +17,7 @@ async function storedDelay({ db }: Scene, jobId: JobId): Promise<number> {
   return Number(rows[0].ms)
 }
 
-test('Fatal is a dead letter at once, whatever attempts are left', async (t) => {
+test('Fatal is a dead letter at once, with attempts left', async (t) => {
   const { busy, add, lh } = await doing(t, () => {
     throw new Fatal('never again', { cause: new Error('deeper') })
   })
@@ -30,14 +31,14 @@ test('Fatal is a dead letter at once, whatever attempts are left', async (t) => 
   assert.deepEqual([job.lastError?.message, job.lastError?.cause?.message], ['never again', 'deeper'])
 })
 
-test('RetryAfter is a failed attempt, tried again after exactly that long', async (t) => {
+test('RetryAfter is a failed attempt, retried after exactly that delay', async (t) => {
   const setting = await doing(t, () => {
     throw new RetryAfter('10m')
   })
   const retrying = next(setting.busy, 'retrying')
   const jobId = await setting.add()
   assert.equal((await retrying).delayMs, 600_000)
-  const { label, attempts } = await shown(setting.db, jobId)
+  const { label, attempts } = await jobRow(setting.db, jobId)
   assert.deepEqual([label, attempts], ['retrying', 1])
   assert.equal(await storedDelay(setting, jobId), 600_000)
 })
@@ -55,19 +56,19 @@ test('Snooze spends no attempt, however often', async (t) => {
   const jobId = await add()
   assert.equal((await completed).generation, 4)
   assert.equal(snoozed.length, 3)
-  const { status, attempts } = await shown(db, jobId)
+  const { status, attempts } = await jobRow(db, jobId)
   assert.deepEqual([status, attempts], ['completed', 1])
   assert.equal(await count(db, 'from leasehold.job_attempt'), 3)
 })
 
-test('Snooze puts the job off for as long as it says', async (t) => {
+test('Snooze postpones the job by its delay', async (t) => {
   const { busy, add, db } = await doing(t, () => {
     throw new Snooze('1d')
   })
   const snoozed = next(busy, 'snoozed')
   const jobId = await add()
   assert.equal((await snoozed).delayMs, 86_400_000)
-  const { label, attempts, available_at, created_at } = await shown(db, jobId)
+  const { label, attempts, available_at, created_at } = await jobRow(db, jobId)
   assert.deepEqual([label, attempts], ['scheduled', 0])
   assert.ok((available_at as Date).getTime() - (created_at as Date).getTime() >= 86_400_000)
 })
@@ -79,7 +80,7 @@ test('Cancel ends the job as cancelled', async (t) => {
   const cancelled = next(busy, 'cancelled')
   const jobId = await add()
   await cancelled
-  assert.equal((await shown(db, jobId)).status, 'cancelled')
+  assert.equal((await jobRow(db, jobId)).status, 'cancelled')
 })
 
 test('any other error doubles the wait, a quarter of it random, until attempts are used up', async (t) => {
@@ -103,7 +104,7 @@ test('any other error doubles the wait, a quarter of it random, until attempts a
     await db.clock.advance('1 hour')
   }
   assert.equal((await dead).reason, 'attempts_exhausted')
-  const { reason, attempts, lease_generation, last_error } = await shown(db, jobId)
+  const { reason, attempts, lease_generation, last_error } = await jobRow(db, jobId)
   assert.deepEqual([reason, attempts, lease_generation], ['attempts_exhausted', 4, '4'])
   assert.equal((last_error as { message: string }).message, 'attempt 4')
   assert.deepEqual(
@@ -125,51 +126,51 @@ test('a handler that runs too long is aborted, and has failed when it throws', a
   const jobId = await add()
   assert.equal((await aborted).reason, 'timed_out')
   await dead
-  assert.equal(((await shown(db, jobId)).last_error as { code: string }).code, 'TIMED_OUT')
+  assert.equal(((await jobRow(db, jobId)).last_error as { code: string }).code, 'TIMED_OUT')
 })
 
-test('a handler that ignores its signal has failed all the same, and what it returns later is not recorded', async (t) => {
+test('a handler that ignores its signal has failed all the same, and its late result is not recorded', async (t) => {
   const [stubborn, returned] = [gate(), gate()]
   const { busy, add, db } = await doing(
     t,
     async ({ attempt }) => {
       if (attempt > 1) return 'in time'
-      await stubborn.promise
+      await stubborn.opened
       returned.open()
       return 'too late'
     },
     { kind: { timeout: '50ms', backoff: { first: '1h' } }, worker: { concurrency: 1 } },
   )
-  const told = [collect(busy, 'completed'), collect(busy, 'refused'), collect(busy, 'unknown')]
+  const reported = [collect(busy, 'completed'), collect(busy, 'refused'), collect(busy, 'unknown')]
   const retrying = next(busy, 'retrying')
   const jobId = await add()
   assert.equal(((await retrying).error as { code: string }).code, 'TIMED_OUT')
-  const failed = await shown(db, jobId)
+  const failed = await jobRow(db, jobId)
   stubborn.open()
-  await returned.promise
-  // Its slot is free, and what it returned has gone nowhere: a job later nothing is known of it.
+  await returned.opened
+  // Its slot is free, and its result was dropped: a job later nothing of it is recorded.
   const completed = next(busy, 'completed', (job) => job.jobId === jobId)
-  assert.deepEqual(await shown(db, jobId), failed)
+  assert.deepEqual(await jobRow(db, jobId), failed)
   await db.clock.advance('2 hours')
   await completed
-  assert.equal((await shown(db, jobId)).result, 'in time')
+  assert.equal((await jobRow(db, jobId)).result, 'in time')
   assert.deepEqual(
-    told.map((events) => events.length),
+    reported.map((events) => events.length),
     [1, 0, 0],
   )
 })
 
-test('a note is seen while the job runs', async (t) => {
+test('a progress note is visible while the job runs', async (t) => {
   const [noted, seen] = [gate(), gate()]
   const { add, lh, busy, db } = await doing(t, async (job) => {
     await job.progress({ step: 1 })
     await job.progress({ step: 2 })
     noted.open()
-    await seen.promise
+    await seen.opened
   })
   const completed = next(busy, 'completed')
   const jobId = await add()
-  await noted.promise
+  await noted.opened
   const { status, progress } = (await lh.get(jobId))!
   assert.deepEqual([status, progress], ['processing', { step: 2 }])
   seen.open()
@@ -196,12 +197,12 @@ async function cancelWhileRunning(t: TestContext, listen: boolean, times: number
 }
 
 test('a worker that listens aborts a cancelled handler at once', async (t) => {
-  // For the worker no time passes, so after the first claim it looks for none that it is not told of.
+  // For the worker no time passes, so after the first claim it looks only for cancels it is notified of.
   const standing = performance.now()
   t.mock.method(performance, 'now', () => standing)
   await cancelWhileRunning(t, true, 3)
 })
 
-test('a worker that does not listen finds a cancelled handler by looking', async (t) => {
+test('a worker that does not listen finds a cancelled handler by polling', async (t) => {
   await cancelWhileRunning(t, false, 2)
 })

@@ -1,5 +1,5 @@
-// When claims and completions leave, and in whose company, by a clock that the test moves. The database is a list of names
-// here.
+// When claims and completions are sent, and in which statement, by a clock that the test moves. The database is a list of
+// names here.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
@@ -15,7 +15,7 @@ const worker = newWorker()
 const items = (count = 1): Completion[] =>
   Array.from({ length: count }, (_, n) => ({ jobId: String(n + 1) as JobId, claimId: newClaimId(), generation: 1 }))
 
-/** `sent`: the statements, by their names. The one under way is answered by `answer()`, in its order. */
+/** `sent`: the statements, by their names. `answer()` replies to the one in flight, in order. */
 function scene(t: TestContext) {
   const clock = movableTimers(t, { runByThemselves: false, stands: true })
   const sent: string[] = []
@@ -46,7 +46,7 @@ function scene(t: TestContext) {
   }
 }
 
-test('a claim goes along with completions that are about to leave, and alone when none are', async (t) => {
+test('a claim is sent with completions that are about to leave, and alone when there are none', async (t) => {
   const { turns, sent, claim, complete, answer } = scene(t)
   void claim()
   assert.deepEqual(sent, ['job.claim'])

@@ -1,4 +1,4 @@
-// How a worker hears of work. Where it polls once a minute, a job that starts at all was announced.
+// How a worker is notified of work. It polls once a minute, so a job that starts was announced.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type pg from 'pg'
@@ -7,16 +7,16 @@ import { handle, kind, type Leasehold } from '../../src/index.ts'
 import { claim, newClaimId, releaseClaim } from '../../src/jobs/claim.ts'
 import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { markBusy } from '../../src/jobs/wake.ts'
-import { gate } from '../support/database.ts'
-import { LEASE_MS, newWorker } from '../support/queue.ts'
+import { gate } from '../support/gate.ts'
+import { jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { count, inTime, next, type Scene, scene, shown, statements } from '../support/worker.ts'
+import { count, inTime, next, type Scene, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task', { maxAttempts: 1 })
 const other = kind<number>('other')
 
-/** A worker that polls once a minute, and is told of new work. */
-async function told(t: TestContext, run: () => unknown = () => {}) {
+/** A worker that polls once a minute, and listens. */
+async function listeningWorker(t: TestContext, run: () => unknown = () => {}) {
   const setting = await scene(t)
   const names = statements(t)
   const busy = setting.worker([handle(task, run), handle(other, run)], { poll: '1m' })
@@ -32,8 +32,8 @@ async function told(t: TestContext, run: () => unknown = () => {}) {
   return { ...setting, busy, asleep }
 }
 
-test('an idle worker starts a job as soon as it is committed, whoever enqueued it', async (t) => {
-  const { lh, db, busy, asleep } = await told(t)
+test('an idle worker starts a job as soon as it is committed, by any way to enqueue', async (t) => {
+  const { lh, db, busy, asleep } = await listeningWorker(t)
   const enqueues: (() => Promise<unknown>)[] = [
     () => lh.enqueue(task, 1),
     () => lh.enqueueMany(task, [{ input: 2 }]),
@@ -68,7 +68,7 @@ test('work of another priority is found at once, too, however long it took to co
 
 test('a redriven job wakes a worker', async (t) => {
   let fails = true
-  const { lh, busy, asleep } = await told(t, () => {
+  const { lh, busy, asleep } = await listeningWorker(t, () => {
     if (fails) throw new Error('no')
   })
   const dead = next(busy, 'dead_letter')
@@ -81,14 +81,14 @@ test('a redriven job wakes a worker', async (t) => {
   await completed
 })
 
-test('what was enqueued before the worker listened is not forgotten', async (t) => {
+test('jobs enqueued before the worker listened are found', async (t) => {
   const { lh, worker } = await scene(t)
   await lh.enqueue(task, 1)
   const completed = next(worker([handle(task, () => {})], { poll: '1m' }), 'completed')
   await completed
 })
 
-/** What is heard on the channel, in its order. */
+/** The notifications on the channel, in order. */
 async function heard(
   db: Scene['db'],
   channel = 'leasehold.wake',
@@ -123,7 +123,7 @@ test('a transaction announces each queue once, however many jobs it enqueues', a
   assert.equal(messages.length, 2, 'a job for later was announced')
 })
 
-test('while a queue is said to be busy its enqueues are silent, and no longer', async (t) => {
+test('enqueues are silent only while their queue is marked busy', async (t) => {
   const { lh, db } = await scene(t)
   const { messages, sync } = await heard(db)
   await markBusy(new Lane(db.pool), ['task'], 3_600_000)
@@ -139,16 +139,16 @@ test('while a queue is said to be busy its enqueues are silent, and no longer', 
   assert.deepEqual(messages, ['other', 'task'])
 })
 
-test('a worker that cannot keep up says so, and takes it back when the backlog is gone', async (t) => {
+test('a worker that cannot keep up marks its queue busy, and clears it after the backlog', async (t) => {
   const { lh, db, worker } = await scene(t)
   const jobs = Array.from({ length: 10_000 }, (_, input) => ({ input }))
   await lh.enqueueMany(task, jobs)
   const turn = handle(task, () => new Promise((resolve) => setImmediate(resolve)))
   const busy = worker([turn], { concurrency: 4, prefetch: 0, poll: '1m' })
   const isBusy = async () => (await count(db, 'from leasehold.busy where until > leasehold.clock()')) > 0
-  await until('the queue is said to be busy', isBusy)
+  await until('the queue is marked busy', isBusy)
   const names = statements(t)
-  // For the worker no time passes from here on: what it said does not run out.
+  // For the worker no time passes from here on: its mark does not expire.
   const standing = performance.now()
   t.mock.method(performance, 'now', () => standing)
   await db.pool.query('delete from leasehold.job where claim_id is null')
@@ -181,10 +181,10 @@ test('a job that is released wakes a worker, as one that is enqueued does', asyn
   assert.equal(messages.length, 3, 'a job for later, and one whose queue is busy')
 })
 
-test('what a worker releases when it stops is run at once by one that waits', async (t) => {
+test('jobs that a stopping worker releases run at once on an idle one', async (t) => {
   const { lh, worker } = await scene(t)
   const end = gate()
-  const stopping = worker([handle(task, () => end.promise)], { poll: '1m' })
+  const stopping = worker([handle(task, () => end.opened)], { poll: '1m' })
   const started = next(stopping, 'started')
   await lh.enqueue(task, 1)
   await started
@@ -202,7 +202,7 @@ test('a worker that finds more than it can take calls the others', async (t) => 
   await db.pool.query(`insert into leasehold.worker (id, label, version, kinds, queues, started_at, last_seen_at)
     select gen_random_uuid(), 'other', '0', '{task}', '{task}', now(), now() from generate_series(1, 2)`)
   const [names, end] = [statements(t), gate()]
-  worker([handle(task, () => end.promise)], { concurrency: 2, poll: '1m' })
+  worker([handle(task, () => end.opened)], { concurrency: 2, poll: '1m' })
   await until('it has counted the others', () => names.includes('wake.fleet'))
   await lh.enqueueMany(
     task,
@@ -216,8 +216,8 @@ test('a worker that finds more than it can take calls the others', async (t) => 
   end.open()
 })
 
-test('a worker whose listening connection is killed says that it polls, and listens again', async (t) => {
-  const { lh, db, busy } = await told(t)
+test('a worker whose listening connection is killed logs that it polls, and listens again', async (t) => {
+  const { lh, db, busy } = await listeningWorker(t)
   const [polls, listens] = [
     next(busy, 'wakeup', ({ by }) => by === 'poll'),
     next(busy, 'wakeup', ({ by }) => by === 'listen'),
@@ -234,7 +234,7 @@ test('a worker whose listening connection is killed says that it polls, and list
   await completed
 })
 
-test('a worker that cannot open its listening connection says that it polls, and works', async (t) => {
+test('a worker that cannot open its listening connection logs that it polls, and works', async (t) => {
   const { lh, db, worker, leasehold } = await scene(t)
   const nowhere = new URL(db.url)
   nowhere.port = '1'
@@ -246,7 +246,7 @@ test('a worker that cannot open its listening connection says that it polls, and
   await completed
 })
 
-test('told not to listen, a worker polls', async (t) => {
+test('with listen: false a worker polls', async (t) => {
   const { lh, db, worker, leasehold } = await scene(t)
   const busy = worker([handle(task, () => {})], { poll: 20 }, leasehold({ listen: false }))
   const completed = next(busy, 'completed')
@@ -262,7 +262,7 @@ test('a job for later starts when its time has come, by the clock of the databas
   const { jobId } = await lh.enqueue(task, 1, { delay: '1h' })
   const names = statements(t)
   await until('it has looked', () => names.filter((name) => name === 'job.claim').length > 3)
-  assert.equal((await shown(db, jobId)).status, 'pending')
+  assert.equal((await jobRow(db, jobId)).status, 'pending')
   const completed = next(busy, 'completed')
   await db.clock.advance('1 hour')
   await completed
@@ -291,7 +291,7 @@ test('two installations in one database do not wake each other', async (t) => {
   const [first, other] = [await heard(db), await heard(db, 'second.wake')]
   const completed = next(workers[1]!, 'completed')
   await second.enqueue(task, 1)
-  await inTime(completed, 'the second was not told')
+  await inTime(completed, 'the second was not notified')
   await Promise.all([first.sync(), other.sync()])
   assert.deepEqual([first.messages, other.messages], [[], ['task']])
   assert.equal(workers[0]!.tally.completed, 0)

@@ -1,4 +1,4 @@
-// A worker, and an operator's script, as a role that has the rights of grantsSql() and owns nothing.
+// A worker, and an operator's script, under a role that has the rights of grantsSql() and owns nothing.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
@@ -36,10 +36,10 @@ test('a worker runs, retries, buries, sweeps and prunes as a role that owns noth
   const busy = worker(handlers, { poll: 50, sweep: 100, lease: '30s', chores: [chore] }, lh)
   const problems = collect(busy, 'problem')
   const events = ['chore', 'retrying', 'recovered', 'completed', 'dead_letter', 'wakeup'] as const
-  const told = Promise.all(events.map((name) => next(busy, name)))
+  const reported = Promise.all(events.map((name) => next(busy, name)))
   const dead = await lh.enqueue(hopeless, 1, { idempotencyKey: 'k' })
   await db.clock.advance('31 s')
-  await told
+  await reported
   await untilStatus(db, swept.jobId, 'completed')
   await untilStatus(db, dead.jobId, 'dead_letter')
   await until('all is done', async () => (await count(db, 'from leasehold.job')) === 0)

@@ -5,7 +5,7 @@ import type { Lease } from '../../../src/jobs/job.ts'
 /** One connection that claims and completes. */
 export interface BenchWorker {
   claim(limit: number): Promise<readonly Lease[]>
-  /** Ends all of them, or throws when one was refused. Answers how many had to be sent again. */
+  /** Ends all of them, or throws when one was refused. Returns how many had to be sent again. */
   complete(leases: readonly Lease[]): Promise<number>
   /** Ends all of them and claims more, in one statement, if the design has one. */
   turn?(leases: readonly Lease[], limit: number): Promise<readonly Lease[]>

@@ -37,7 +37,7 @@ export const jsonPayload = vary('json-payload', {
   instead: new Map([[ENQUEUE, changed(ENQUEUE, 'i.payload::jsonb', 'i.payload::json')]]),
 })
 
-/** A completion that waits for a locked row rather than answering `busy`. */
+/** A completion that waits for a locked row rather than returning `busy`. */
 export const waitingLock = vary('waiting-lock', {
   instead: new Map([[COMPLETE, changed(COMPLETE, 'for update skip locked', 'for update')]]),
 })

@@ -1,4 +1,6 @@
-/** What must not make a claim dearer: somebody's open snapshot, a long backlog, work for later, work in flight, other kinds. */
+/**
+ * Burdens that must not make a claim slower: an open snapshot, a long backlog, work for later, work in flight, other kinds.
+ */
 import type { Client } from 'pg'
 import { makeInputs } from '../../inputs.ts'
 import type { Session } from '../../server.ts'
@@ -22,7 +24,9 @@ interface Cost {
   readonly firstClaimMs: number | null
 }
 
-/** Another session opens a snapshot after the enqueue and keeps it: nothing that is claimed or finished can be cleaned up. */
+/**
+ * Another session opens a snapshot after the enqueue and keeps it: nothing that is claimed or finished can be cleaned up.
+ */
 export async function heldSnapshotScenario(bench: Bench): Promise<void> {
   for (const design of [leasehold, noMark, specTable]) {
     const jobs = design === leasehold ? bench.sizes.jobs : bench.sizes.melting

@@ -102,7 +102,7 @@ async function flowOnce(bench: Bench, design: Design, inputs: readonly unknown[]
   return { usage, hotShare: share, retries: tally.sentAgain }
 }
 
-/** Round by round and design by design, each round starting with another one: what the machine does meanwhile hits all. */
+/** Round by round and design by design, each round starting with another one, so that noise of the machine hits all. */
 async function interleaved(
   bench: Bench,
   title: string,

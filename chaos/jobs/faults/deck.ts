@@ -1,7 +1,7 @@
 /** The faults of a run. Each is a card with its numbers; faults/*.ts carry them out. */
 import type { SeededRandom } from '../../../tools/seeded-random.ts'
 
-/** Statements whose reply is cut off: they are carried out, and the process that sent them does not learn of it. */
+/** Statements whose reply is cut off: they are carried out, and the process that sent them does not learn it. */
 export const CUT_REPLIES = {
   claim: 'job.claim',
   complete: 'job.complete',
@@ -14,7 +14,7 @@ export const CUT_REPLIES = {
 
 export interface FaultCard {
   readonly fault: string
-  /** Which seat, table, statement: whatever the fault chooses from. */
+  /** The choice of seat, table or statement, depending on the fault. */
   readonly pick: number
   /** How long it lasts, if it does. */
   readonly forMs: number

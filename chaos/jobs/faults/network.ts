@@ -1,4 +1,4 @@
-/** What happens to connections, at the proxy. */
+/** Faults of connections, at the proxy. */
 import { CUT_REPLIES, type FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'
 
@@ -35,7 +35,7 @@ export async function delayReplies({ pick, forMs }: FaultCard, { world: { proxy 
   return bit
 }
 
-/** The statement is carried out, and its sender does not learn of it. */
+/** The statement is carried out, and its sender does not learn it. */
 export async function cutReply(of: keyof typeof CUT_REPLIES, scene: Scene): Promise<boolean> {
   const { world, wait } = scene
   const cut = world.proxy.cutReplies(CUT_REPLIES[of]).then(() => true)

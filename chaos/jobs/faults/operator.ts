@@ -1,4 +1,4 @@
-/** What people do meanwhile: pause and resume, cancel, redrive. Past the proxy, by the public API. */
+/** Operators' actions: pause and resume, cancel, redrive. Through the public API, bypassing the proxy. */
 import type { PauseTarget } from '../../../src/jobs/pause.ts'
 import type { FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'

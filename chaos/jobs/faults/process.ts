@@ -1,4 +1,4 @@
-/** What happens to processes. */
+/** Faults of processes. */
 import type { Victim } from '../../common/crew.ts'
 import type { FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'
@@ -9,7 +9,7 @@ const ROLLING_EVERY_MS = 700
 const LOOKS = 20
 const LOOK_EVERY_MS = 100
 
-/** A seat whose process has a job this moment, which is what a fault is for; or undefined, if there is none for long. */
+/** A seat whose process holds a job at this moment, or undefined after a long wait: a fault should hit work. */
 async function seatWithJobs(scene: Scene, among: readonly number[], pick: number): Promise<number | undefined> {
   for (let look = 0; look < LOOKS; look++) {
     const held = await scene.heldBy()
@@ -37,7 +37,7 @@ export async function killProducer({ pick }: FaultCard, scene: Scene): Promise<b
   return victim !== undefined
 }
 
-/** It does not know that it stood still. */
+/** The process does not know that it was stopped. */
 export async function stop({ pick, forMs }: FaultCard, scene: Scene): Promise<boolean> {
   const seat = await seatWithJobs(scene, [...scene.seats.worker, ...scene.seats.hand], pick)
   if (seat === undefined) return false

@@ -4,7 +4,7 @@ import type { World } from '../world.ts'
 
 export type Role = 'worker' | 'hand' | 'producer'
 
-/** What faults can reach. */
+/** The parts that faults can reach. */
 export interface Scene {
   readonly world: World
   readonly crew: Crew

@@ -1,15 +1,15 @@
-/** What happens to the server, and what others do in the same database. */
+/** Faults of the server, and of other users of the same database. */
 import type pg from 'pg'
 import { ROLE } from '../world.ts'
 import type { FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'
 
 const LOCKED = ['job', 'claim', 'archive', 'job_attempt', 'dead_letter', 'idempotency_key'] as const
-/** Producers use it at any moment; while workers restart, a short lock on another table would meet nobody. */
+/** Producers use it at any moment; while workers restart, a short lock on another table would block no session. */
 const BUSY = 'job'
 const LOOK_EVERY_MS = 100
 
-/** Ends some sessions of the processes, in the middle of whatever they do. */
+/** Ends some sessions of the processes, in the middle of their work. */
 export async function terminateBackends({ pick }: FaultCard, { world: { admin } }: Scene): Promise<boolean> {
   const { rows } = await admin.query(
     `select count(*) filter (where pg_terminate_backend(pid))::int as ended from (
@@ -69,7 +69,9 @@ export async function readOnly({ forMs }: FaultCard, { world: { admin }, wait }:
   return true
 }
 
-/** Others hold all connections, and take each that becomes free. Those of the processes are cut, so that they need new ones. */
+/**
+ * Others hold all connections, and take each that becomes free. Those of the processes are cut, so that they need new ones.
+ */
 export async function exhaustConnections({ forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
   const hogs: pg.Client[] = []
   const hoard = async () => {

@@ -8,7 +8,7 @@ import { crash, exhaustConnections, failOver, holdSnapshot, lockTable, readOnly,
 
 interface Fault {
   run(card: FaultCard, scene: Scene): Promise<boolean>
-  /** The database cannot be reached, or does not answer as usual, meanwhile. */
+  /** The database is unreachable, or behaves differently, meanwhile. */
   readonly hampers?: boolean
   /** It changes the server: one at a time. */
   readonly alone?: boolean

@@ -1,4 +1,4 @@
-/** Bugs that can be planted, to see that the checker notices. */
+/** Bugs that can be planted, to check that the checker detects them. */
 import { inFunction, type Plant, trigger } from './plant.ts'
 
 const KILLS = ['SIGKILL worker', 'SIGSTOP worker']
@@ -12,7 +12,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'unfenced-complete': {
     what: 'a completion does not look at the claim',
-    breaks: /told as completed is recorded/,
+    breaks: /reported as completed is recorded/,
     faults: ['SIGSTOP worker'],
     faultMs: [2_600, 3_600],
     // So long that it ends while its worker stands still, and runs elsewhere when that worker goes on.
@@ -27,8 +27,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     ],
   },
   'incomplete-complete': {
-    what: 'a completion is told for jobs that it does not end',
-    breaks: /told as completed is recorded/,
+    what: 'a completion is reported for jobs that it does not end',
+    breaks: /reported as completed is recorded/,
     faults: KILLS,
     rewrite: [
       {
@@ -64,7 +64,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
         from: /where expires_at <= "leasehold"\.clock\(\) and expires_at <= \(/,
         to: `where expires_at <= "leasehold".clock() + interval '1900 ms' and expires_at <= interval '1900 ms' + (`,
       },
-      // It looks whether any has expired before it sweeps.
+      // It checks for expired leases before it sweeps.
       {
         statement: /^-- sweep\.look\n/,
         from: /where expires_at <= "leasehold"\.clock\(\)/,
@@ -97,8 +97,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [{ statement: /^rollback$/, from: /rollback/, to: 'commit' }],
   },
   'unrecorded-failure': {
-    what: 'some failed attempts are told and not recorded',
-    breaks: /told as retrying is recorded/,
+    what: 'some failed attempts are reported and not recorded',
+    breaks: /reported as retrying is recorded/,
     faults: KILLS,
     sql: trigger(
       'leasehold.job_attempt',
@@ -136,8 +136,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     ),
   },
   'silent-burial': {
-    what: 'jobs are buried, and nobody is told',
-    breaks: /every dead letter was told of/,
+    what: 'jobs are buried, and no event is emitted',
+    breaks: /every dead letter was reported/,
     faults: ['SIGKILL worker'],
     repeated: `select leasehold.finish('dead_letter', array_agg(id), null, array_agg('fatal'::text)) from (
       select id from leasehold.job where claim_id is null and kind = 'plain' and max_attempts > 0 limit 1 for update skip locked
@@ -145,7 +145,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'silent-sweep': {
     what: 'what a sweep or expiry buries is not announced',
-    breaks: /every dead letter was told of/,
+    breaks: /every dead letter was reported/,
     faults: ['SIGKILL worker'],
     rewrite: [{ statement: /^-- dead_letter\.buried/, from: /^where /m, to: 'where false and ' }],
   },

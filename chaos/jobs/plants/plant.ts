@@ -3,7 +3,7 @@ import type { PlanOptions } from '../plan.ts'
 /** A bug, put into the database or into the statements that processes send. */
 export interface Plant extends PlanOptions {
   readonly what: string
-  /** The rule that must notice. */
+  /** The rule that must detect it. */
   readonly breaks: RegExp
   /** Faults without which it does no harm. */
   readonly faults: NonNullable<PlanOptions['faults']>

@@ -1,4 +1,4 @@
-/** Each plant in a short run: does the checker notice? */
+/** Each plant in a short run: does the checker detect it? */
 import { rmSync } from 'node:fs'
 import { check } from '../checker.ts'
 import { drive, LEASE_MS, SWEEP_MS } from '../drive.ts'
@@ -10,7 +10,7 @@ const FIRE_MS = 14_000
 const SETTLE_MS = 15_000
 const WIDTH = 20
 
-/** Answers 0 if all were caught, each by its rule. */
+/** Returns 0 if all were detected, each by its rule. */
 export async function tryPlants(names: readonly string[], seed: number, signal: AbortSignal): Promise<number> {
   let missed = 0
   console.log(`Seed ${seed}: ${names.length} planted bugs, ${FIRE_MS / 1_000} s each\n`)

@@ -1,5 +1,5 @@
-// A process with a loop of its own: it claims by hand, renews by hand, and records each outcome. It writes the lines that a
-// worker writes. It ends on SIGTERM, when what it holds has ended or was released.
+// A process with a loop of its own: it claims by hand, renews by hand, and records each outcome. It writes the same lines
+// as a worker. It ends on SIGTERM, after its jobs have ended or were released.
 import { setTimeout as wait } from 'node:timers/promises'
 import { Cancel, EffectUnknownError, Fatal, LeaseLostError, type ManualJob, Snooze } from '../../../src/index.ts'
 import type { Input } from '../workload.ts'
@@ -87,7 +87,7 @@ async function work(job: ManualJob<Input>, sentAt: number): Promise<void> {
     },
   }
   try {
-    // This process may have stood still since it asked.
+    // This process may have been suspended since it asked.
     if (performance.now() >= deadline) lose()
     held.signal.throwIfAborted()
     const result = await runHandler(held)
@@ -107,12 +107,12 @@ async function settle(job: ManualJob<Input>, error: unknown, isWithin: boolean):
   if (error instanceof Snooze) return job.snooze(error.delayMs).then(() => 'snoozed')
   if (error instanceof Cancel) return job.cancel(error.message).then(() => 'cancelled')
   if (error instanceof LeaseLostError || stopping.signal.aborted) return job.release().then(() => 'released')
-  // Its transaction may have committed: what is refused then is right, and nothing was told.
+  // Its transaction may have committed: then a refusal is right, and no outcome is reported.
   const next = await job.fail(isWithin ? new Error('complete(tx) did not commit') : error)
   return next === 'pending' ? 'retrying' : next
 }
 
-/** An outage passes. Until then it is not known what became of it, and the library says so when it is asked again. */
+/** An outage passes. Until then the outcome is unknown; the library returns it when the call is repeated. */
 async function record(job: ManualJob<Input>, send: () => Promise<string>, isWithin: boolean): Promise<void> {
   for (let tries = 1; tries <= TRIES; tries++) {
     try {
@@ -126,5 +126,5 @@ async function record(job: ManualJob<Input>, send: () => Promise<string>, isWith
 }
 
 function tell(job: ManualJob<Input>, outcome: string): void {
-  witness.write('told', { outcome, job: job.id, gen: job.generation, attempt: job.attempt, byHand: true })
+  witness.write('reported', { outcome, job: job.id, gen: job.generation, attempt: job.attempt, byHand: true })
 }

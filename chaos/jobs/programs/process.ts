@@ -1,4 +1,7 @@
-/** What every process of a run has: its orders, its witness file, the kinds, and the library with or without a planted bug. */
+/**
+ * The common part of every process of a run: its configuration, its witness file, the kinds, and the library with or without
+ * a planted bug.
+ */
 import pg from 'pg'
 import * as library from '../../../src/index.ts'
 import { randomFrom } from '../../../tools/seeded-random.ts'
@@ -34,7 +37,7 @@ export const pool = new pg.Pool({
   connectionTimeoutMillis: 10_000,
   idleTimeoutMillis: 1_000,
 })
-// Lost on purpose. A query that was under way still rejects. The listener is there before a client is handed out.
+// Lost on purpose. A query in flight still rejects. The listener is attached before a client is handed out.
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
 

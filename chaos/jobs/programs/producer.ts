@@ -1,5 +1,5 @@
-// A producer process: enqueues what the plan says, when it says so. Started again, it goes on after the last step it began, and
-// repeats steps that have a key and no answer. It ends on SIGTERM.
+// A producer process: enqueues the planned work at the planned times. Started again, it continues after the last step it
+// began, and repeats steps that have a key and no reply. It ends on SIGTERM.
 import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { EnqueueOptions } from '../../../src/index.ts'

@@ -28,7 +28,14 @@ for (const name of OUTCOMES) {
     const { jobId, generation, attempt, reason, tried } = (event ?? {}) as Record<string, unknown>
     // By a sweep, perhaps of another process, or by its expiry: it is no outcome of a claim of this process.
     const isBuried = name === 'dead_letter' && (reason === 'lease_expired' || reason === 'expired')
-    witness.write(isBuried ? 'buried' : 'told', { outcome: name, job: jobId, gen: generation, attempt, reason, tried })
+    witness.write(isBuried ? 'buried' : 'reported', {
+      outcome: name,
+      job: jobId,
+      gen: generation,
+      attempt,
+      reason,
+      tried,
+    })
   })
 }
 worker.on('recovered', (event) => witness.write('recovered', event))

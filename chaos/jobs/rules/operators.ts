@@ -1,7 +1,7 @@
-/** What must hold of operators' actions: what they were answered is so, and what is paused does not start. */
+/** Rules for operators' actions: their results are true, and paused work does not start. */
 import { type Finding, finding } from '../../common/finding.ts'
 import { type History, touches } from '../history.ts'
-import { toldOf } from './work.ts'
+import { violationOf } from './work.ts'
 
 export function operatorRules(history: History): Finding[] {
   const { lines, tails, rowOf, rows } = history
@@ -16,7 +16,7 @@ export function operatorRules(history: History): Finding[] {
       cancelled.length,
       cancelled
         .filter(({ job }) => rowOf.get(job!)?.status !== 'cancelled')
-        .map(({ job }) => toldOf(history, job!, undefined, `cancelled, and it is ${rowOf.get(job!)?.status}`)),
+        .map(({ job }) => violationOf(history, job!, undefined, `cancelled, and it is ${rowOf.get(job!)?.status}`)),
     ),
     finding(
       'a redrive is on record, and its job ran or ended again',
@@ -27,7 +27,7 @@ export function operatorRules(history: History): Finding[] {
           const hasEnded = row === undefined || (row.endedAt ?? 0) >= (askedAt as number)
           return !actions.has(`redrive ${job}`) || !hasEnded
         })
-        .map(({ job }) => toldOf(history, job!, undefined, 'redriven, and nothing came of it')),
+        .map(({ job }) => violationOf(history, job!, undefined, 'redriven, and nothing came of it')),
     ),
     pauses(history),
   ]
@@ -37,8 +37,8 @@ export function operatorRules(history: History): Finding[] {
 const A_CLAIM_MS = 500
 
 /**
- * No claim between the answer to the pause and the wish to resume, by the clock that all share. The time of a claim is that at
- * which its statement began. It reads what is paused a little later, and after a lock that it waited for.
+ * No claim between the reply to the pause and the request to resume, by the clock that all share. The time of a claim is the
+ * start of its statement. It reads the pauses a little later, and after a lock that it waited for.
  */
 function pauses(history: History): Finding {
   const { lines, rows, rowOf, tails, hampered } = history
@@ -56,7 +56,7 @@ function pauses(history: History): Finding {
         const isWithin = startedAt > (pausedAt as number) && startedAt < (resumedAt as number) - A_CLAIM_MS
         return isMeant && isWithin && !waitedUntilAfter(startedAt, resumedAt as number)
       })
-      .map(({ job, generation }) => toldOf(history, job, generation, `claimed while ${what} ${name} was paused`)),
+      .map(({ job, generation }) => violationOf(history, job, generation, `claimed while ${what} ${name} was paused`)),
   )
   return finding('nothing of a paused queue or kind is claimed', all.length, broken)
 }

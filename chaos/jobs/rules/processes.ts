@@ -1,8 +1,8 @@
-/** What must hold of processes: they leave in time, lose their jobs in time when they die, and leave nothing behind. */
+/** Rules for processes: they leave in time, lose their jobs in time when they die, and leave nothing behind. */
 import { type Finding, finding } from '../../common/finding.ts'
 import type { History, Span } from '../history.ts'
 
-/** Grace is 800 ms, and a worker has ten seconds for its last words to a database; then a busy machine. */
+/** Grace is 800 ms, and a worker has ten seconds for its last statements; the rest is for a busy machine. */
 const LEAVES_WITHIN_MS = 25_000
 /** On a machine with two processors that does much else. Beyond lease and sweep, while the database could be reached. */
 const RECOVERY_SLACK_MS = 5_000
@@ -42,7 +42,7 @@ export function processRules(history: History): Finding[] {
   ]
 }
 
-/** From the kill to the end of each lease, without the time in which nobody could have reclaimed it. */
+/** From the kill to the end of each lease, without the time in which no process could have reclaimed it. */
 function recovery(history: History): Finding[] {
   const { rows, leaseMs, sweepMs, hampered, processes, lines } = history
   const boundMs = leaseMs + sweepMs + RECOVERY_SLACK_MS

@@ -1,4 +1,4 @@
-/** What must hold of work: what was acknowledged ends once, what was rolled back never was. */
+/** Rules for work: acknowledged work ends once, rolled-back work never existed. */
 import { type Finding, finding } from '../../common/finding.ts'
 import { type History, type Span, touches, type Work } from '../history.ts'
 import { workloadOf } from '../workloads/all.ts'
@@ -23,12 +23,12 @@ export function workRules(history: History): Finding[] {
       undone.length,
       undone
         .filter(({ rows, runs }) => rows.length + runs.length > 0)
-        .map((work) => told(work, 'it was rolled back, and it is there')),
+        .map((work) => violation(work, 'it was rolled back, and it is there')),
     ),
     finding(
       'a piece of work is one job',
       seen.length,
-      works.filter(({ rows }) => rows.length > 1).map((work) => told(work, `it is ${work.rows.length} rows`)),
+      works.filter(({ rows }) => rows.length > 1).map((work) => violation(work, `it is ${work.rows.length} rows`)),
     ),
     finding(
       'work that leaves no row ran as one job',
@@ -36,7 +36,7 @@ export function workRules(history: History): Finding[] {
       works
         .filter((work) => workloadOf(work.workload).forgets && !hasRunInTail(history, work))
         .filter(({ runs }) => new Set(runs.map(({ job }) => job)).size > 1)
-        .map((work) => told(work, 'several jobs ran')),
+        .map((work) => violation(work, 'several jobs ran')),
     ),
     finding(
       'work ends as its handler says',
@@ -63,9 +63,11 @@ function notEnded(_history: History, work: Work): string[] {
   if (rows.length === 0) {
     // Nothing is left of it, which is right if a handler had done it.
     if (workloadOf(workload).forgets && runs.some(({ how }) => how === 'returned')) return []
-    return [told(work, 'it is gone')]
+    return [violation(work, 'it is gone')]
   }
-  return rows.filter(({ status }) => ['pending', 'processing'].includes(status)).map(({ status }) => told(work, status))
+  return rows
+    .filter(({ status }) => ['pending', 'processing'].includes(status))
+    .map(({ status }) => violation(work, status))
 }
 
 function wrongEnd({ rows, rowOf }: History, work: Work, id: string): string[] {
@@ -74,17 +76,17 @@ function wrongEnd({ rows, rowOf }: History, work: Work, id: string): string[] {
   if (row.status === 'pending' || row.status === 'processing') return []
   const isCancelled = rows.actions.some(({ action, job }) => action === 'cancel' && job === id)
   if (end === 'cancelled' && isCancelled) return []
-  if (!workloadOf(work.workload).ends(work).includes(end)) return [told(work, `it ended as ${end}`)]
+  if (!workloadOf(work.workload).ends(work).includes(end)) return [violation(work, `it ended as ${end}`)]
   const isExhausted = ['attempts_exhausted', 'lease_expired'].includes(end)
   return isExhausted && row.attempts !== row.maxAttempts
-    ? [told(work, `${end} after ${row.attempts} of ${row.maxAttempts} attempts`)]
+    ? [violation(work, `${end} after ${row.attempts} of ${row.maxAttempts} attempts`)]
     : []
 }
 
 const LINES = 14
 
 /** A violation with the story of the work. */
-export function told(work: Pick<Work, 'w' | 'lines'>, what: string): string {
+export function violation(work: Pick<Work, 'w' | 'lines'>, what: string): string {
   const story = work.lines.slice(-LINES).map(({ at, p, e, w: _, n: __, ...rest }) => {
     const clock = new Date(at).toISOString().slice(11, 23)
     return `${clock} ${p.padEnd(12)} ${e} ${JSON.stringify(rest).slice(0, 120)}`
@@ -92,16 +94,16 @@ export function told(work: Pick<Work, 'w' | 'lines'>, what: string): string {
   return [`${work.w}: ${what}`, ...story].join('\n')
 }
 
-export function toldOf(history: History, job: string, gen: number | undefined, what: string): string {
+export function violationOf(history: History, job: string, gen: number | undefined, what: string): string {
   const w = history.workOf(job, gen)
   const work = w === undefined ? undefined : history.works.get(w)
-  return told(
+  return violation(
     { w: `job ${job}${w === undefined ? '' : ` (${w})`}`, lines: [...(work?.lines ?? []), ...outcomes(history, job)] },
     what,
   )
 }
 
-/** What was told of a job: by its id alone, so after a lost tail it may be about another one. */
+/** The reports about a job: by its id alone, so after a lost tail they may concern another one. */
 function outcomes({ lines }: History, job: string) {
-  return lines.filter((line) => line.e === 'told' && line.job === job)
+  return lines.filter((line) => line.e === 'reported' && line.job === job)
 }

@@ -1,4 +1,4 @@
-/** Completed in the handler's own transaction, together with a business row; some roll back and are tried again. */
+/** Completed in the handler's own transaction, together with a business row; some roll back and are retried. */
 import { groupedBy } from '../history.ts'
 import type { Workload } from '../workload.ts'
 import { durationFrom } from './duration.ts'

@@ -1,4 +1,4 @@
-/** Effects by once(): one outside the database, one in a transaction. Handlers fail after them, so that they come again. */
+/** Effects by once(): one outside the database, one in a transaction. Handlers fail after them, so that they are retried. */
 import { groupedBy } from '../history.ts'
 import type { Workload } from '../workload.ts'
 
@@ -15,7 +15,7 @@ export const effects: Workload = {
   handle: async (run) => {
     const { input, id, attempt, pool, once, note } = run
     const ifUnknown = input.ifUnknown as 'retry' | 'stop'
-    const told = await once(
+    const reported = await once(
       'call',
       async () => {
         await run.rest((input.ms as number) / 2)
@@ -25,7 +25,7 @@ export const effects: Workload = {
       },
       { ifUnknown },
     )
-    if (told.of !== input.w) note('wrong', { told })
+    if (reported.of !== input.w) note('wrong', { reported })
     await run.rest((input.ms as number) / 2)
     const tx = await pool.connect()
     let broken: Error | undefined

@@ -17,7 +17,7 @@ export const expiring: Workload = {
         checked: works.length,
         broken: works
           .filter(({ runs }) => runs.some(({ job }) => !redriven.has(job)))
-          .map(({ w }) => `${w}: it started, and nobody had redriven it`),
+          .map(({ w }) => `${w}: it started, and was not redriven`),
       },
     ]
   },

@@ -1,4 +1,4 @@
-/** Jobs with an idempotency key: asked for until there is an answer, some of them twice, some also with another input. */
+/** Jobs with an idempotency key: enqueued until there is a reply, some of them twice, some also with another input. */
 import type { Workload } from '../workload.ts'
 import { durationFrom } from './duration.ts'
 
@@ -38,7 +38,7 @@ export const keyed: Workload = {
     const inTail = (from: number, to: number) => history.tails.some((tail) => tail.from <= to && from <= tail.to)
     const broken = answers.filter(({ line, work }) => {
       const { e, outcome, isSame } = line
-      // Between the two answers the first job may have been lost.
+      // Between the two replies the first job may have been lost.
       if (work.acked === undefined || inTail(work.acked.from, line.at)) return false
       if (e === 'wrong') return true
       if (e === 'asked again') return outcome !== 'existing' || isSame !== true
@@ -47,7 +47,7 @@ export const keyed: Workload = {
     return [
       {
         promise: 'a key answers with its one job',
-        checked: answers.filter(({ line }) => line.outcome !== undefined && line.e !== 'told').length,
+        checked: answers.filter(({ line }) => line.outcome !== undefined && line.e !== 'reported').length,
         broken: broken.map(({ line, work }) => `${work.w}: ${line.e}: ${line.outcome}`),
       },
     ]

@@ -1,4 +1,4 @@
-/** Inputs of some 100 kB, that must arrive as they were sent. */
+/** Inputs of some 100 kB that must arrive unchanged. */
 import { createHash } from 'node:crypto'
 import { randomFrom } from '../../../tools/seeded-random.ts'
 import type { Workload } from '../workload.ts'

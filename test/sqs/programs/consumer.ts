@@ -1,5 +1,5 @@
-// A consumer in a process of its own, which may be killed on the way. It takes its orders from its first argument, and
-// prints a line of JSON for each event.
+// A consumer in a process of its own, which may be killed on the way. Its first argument configures it, and it prints a line
+// of JSON for each event.
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs'
 import pg from 'pg'
 import { Leasehold } from '../../../src/index.ts'

@@ -1,9 +1,10 @@
-// What else would keep two incidents from being open at once: what each prevents, and what not (docs/write-guard.md).
+// Alternatives to the guard against two open incidents: what each prevents, and what not (docs/write-guard.md).
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type pg from 'pg'
 import { withTransaction } from '../../../src/index.ts'
-import { freshDatabase, gate, type TestDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import { createIncidents, openIncident, openIncidents, pidOf } from '../../support/incidents.ts'
 import { inTime } from '../../support/worker.ts'
 
@@ -18,7 +19,7 @@ const open = async (db: TestDatabase) => (await openIncidents(1)(db.pool)).lengt
 
 const ONE_OPEN = 'create unique index one_open on incident (entity_id) where is_open'
 
-/** Whoever comes second learns it from the index. */
+/** The second writer gets the error of the index. */
 async function openUnlessOpen(db: pg.Pool | pg.ClientBase): Promise<string | 'already open'> {
   try {
     return await openIncident(1)(db)
@@ -29,7 +30,7 @@ async function openUnlessOpen(db: pg.Pool | pg.ClientBase): Promise<string | 'al
   }
 }
 
-test('a partial unique index: the second insert is told, and a closed incident is in nobody’s way', async (t) => {
+test('a partial unique index: the second insert fails, and a closed incident does not block', async (t) => {
   const db = await scene(t, ONE_OPEN)
   const first = await openUnlessOpen(db.pool)
   assert.equal(await openUnlessOpen(db.pool), 'already open')
@@ -55,10 +56,10 @@ for (const [end, expected] of [
   })
 }
 
-test('a partial unique index: it knows one rule for all, so it refuses what some policy allows', async (t) => {
+test('a partial unique index: it has one rule for all, so it refuses what a policy allows', async (t) => {
   const db = await scene(t, ONE_OPEN)
   await openUnlessOpen(db.pool)
-  // Entity 1 may have two, says its policy. The index does not know policies.
+  // The policy allows two for entity 1. The index does not know policies.
   assert.equal(await openUnlessOpen(db.pool), 'already open')
 })
 
@@ -89,10 +90,10 @@ async function overlapping(db: TestDatabase, strength: string, secondWaits: bool
     db.pool,
     openUnderRowLock(strength, () => {
       writing.open()
-      return mayCommit.promise
+      return mayCommit.opened
     }),
   )
-  await inTime(writing.promise, 'the first write')
+  await inTime(writing.opened, 'the first write')
   const second = await db.connect()
   const w2 = withTransaction(second, openUnderRowLock(strength))
   if (secondWaits) await waitUntilBlocked(await db.connect(), pidOf(second))
@@ -141,7 +142,7 @@ async function readThenWrite(db: TestDatabase, isolation: 'serializable' | 'repe
       async (tx) => {
         const found = await openIncidents(1)(tx)
         if (++reads >= 2) bothHaveRead.open()
-        await bothHaveRead.promise
+        await bothHaveRead.opened
         if (found.length > 0) return 'already open'
         return openIncident(1, by)(tx).then(() => 'written')
       },
@@ -150,7 +151,7 @@ async function readThenWrite(db: TestDatabase, isolation: 'serializable' | 'repe
   return (await Promise.all([attempt('W1'), attempt('W2')])).sort()
 }
 
-test('SERIALIZABLE with retry: one is given up, begins again, and sees the other', async (t) => {
+test('SERIALIZABLE with retry: Postgres aborts one, which begins again and sees the other', async (t) => {
   assert.deepEqual(await readThenWrite(await scene(t), 'serializable', 10), ['already open', 'written'])
 })
 
@@ -158,13 +159,13 @@ test('SERIALIZABLE without retry: the loser gets 40001', async (t) => {
   assert.deepEqual(await readThenWrite(await scene(t), 'serializable', 1), ['40001', 'written'])
 })
 
-test('REPEATABLE READ has no objection, and two are open', async (t) => {
+test('REPEATABLE READ permits both, and two are open', async (t) => {
   const db = await scene(t)
   assert.deepEqual(await readThenWrite(db, 'repeatable read', 10), ['written', 'written'])
   assert.equal(await open(db), 2)
 })
 
-test('SERIALIZABLE protects against its like only: one writer in READ COMMITTED, and two are open', async (t) => {
+test('SERIALIZABLE protects only against other SERIALIZABLE transactions: one writer in READ COMMITTED, and two are open', async (t) => {
   const db = await scene(t)
   const careful = await db.connect()
   await careful.query('begin isolation level serializable')

@@ -9,7 +9,8 @@ import {
   LockTimeoutError,
   WriteGuard,
 } from '../../../src/tables/index.ts'
-import { freshDatabase, gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { freshDatabase, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import {
   advisoryLocks,
   createIncidents,
@@ -41,7 +42,7 @@ function sentTexts(t: TestContext): string[] {
   return texts
 }
 
-test('it adds three statements: begin, lock, commit; and what it returns is what write returned', async (t) => {
+test('it adds three statements: begin, lock, commit; and returns the result of write', async (t) => {
   const guard = new WriteGuard(db.pool)
   const entity = nextEntity()
   const seen = await openIncidents(entity)(db.pool)
@@ -56,7 +57,7 @@ test('it adds three statements: begin, lock, commit; and what it returns is what
   assert.deepEqual(guard.counts(), { 'open incident': { written: 1, conflicts: 0, lockTimeouts: 0, unguarded: 0 } })
 })
 
-test('it works where none of our tables are', async (t) => {
+test('the guard works without any table of Leasehold', async (t) => {
   const empty = await freshDatabase(t)
   await empty.pool.query('drop schema leasehold cascade')
   await createIncidents(empty)
@@ -91,7 +92,7 @@ test('a lock is held from the re-read to the commit, and a connection no longer 
   }
 })
 
-test('a conflict says what was seen and what was found, writes nothing, and is cheap to drop', async () => {
+test('a conflict holds the ids seen and found, and nothing is written', async () => {
   const told: ConcurrentModificationError[] = []
   const guard = new WriteGuard(db.pool, {
     onConflict: (error) => {
@@ -145,7 +146,7 @@ test('values that would compare equal by accident are refused', async () => {
   assert.deepEqual(guard.counts(), {})
 })
 
-test('what cannot be meant is refused before anything is sent', async (t) => {
+test('invalid options are refused before anything is sent', async (t) => {
   const guard = new WriteGuard(db.pool)
   const good = { ...opening(nextEntity()), seen: [] }
   const texts = sentTexts(t)
@@ -203,7 +204,7 @@ test('a failed statement that write has swallowed is not reported as written', a
   assert.deepEqual(guard.counts(), {})
 })
 
-test('a lock that is held elsewhere, by plain SQL, is waited for only so long', async () => {
+test('a lock that is held elsewhere, by plain SQL, is waited for no longer than the timeout', async () => {
   const guard = new WriteGuard(db.pool, { lockTimeout: 30 })
   const entity = nextEntity()
   const other = await db.connect()
@@ -249,7 +250,7 @@ test("the timeout is for our lock alone: write's own waits, and their 55P03, are
       return tx.query('update incident set opened_by = $2 where id = $1', [id, 'patient'])
     },
   })
-  await inTime(waiting.promise, 'the write began')
+  await inTime(waiting.opened, 'the write began')
   await waitUntilBlocked(db.pool as never, pid)
   await other.query('rollback')
   assert.equal((await patient).rowCount, 1)

@@ -1,10 +1,11 @@
-// Several locks at once: in one order, whatever order they come in.
+// Several locks at once, taken in one fixed order.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type pg from 'pg'
 import { TransactionConflictError } from '../../../src/index.ts'
 import { WriteGuard } from '../../../src/tables/index.ts'
-import { gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import { createIncidents, openIncident, pidOf } from '../../support/incidents.ts'
 
 const db = await suiteDatabase()
@@ -74,7 +75,7 @@ test('whichever lock is taken elsewhere, the ones before it in the order are hel
   }
 })
 
-test('two who name the locks in opposite orders do not deadlock', async () => {
+test('two writers that name the locks in opposite orders do not deadlock', async () => {
   const [low, middle, high] = await hashed(['a', 'b', 'c'])
   const [keeper, a, b] = [await db.connect(), await db.connect(), await db.connect()]
   // The middle one is taken. A has the low one and waits. B, if it began at its own end, would now take the high one; and
@@ -95,7 +96,7 @@ test('two who name the locks in opposite orders do not deadlock', async () => {
   await b.query('commit')
 })
 
-test('two guards inside others, with their keys crossed: one is given up, with nothing written, and the other writes', async () => {
+test('two guards inside others, with their keys crossed: Postgres aborts one, with nothing written, and the other writes', async () => {
   const ready = { a: gate(), b: gate() }
   const before = await count('nested')
   const nested = (own: 'a' | 'b', other: 'a' | 'b') => {
@@ -103,7 +104,7 @@ test('two guards inside others, with their keys crossed: one is given up, with n
     const inner = async (tx: pg.ClientBase) => {
       await openIncident(1, 'nested')(tx)
       ready[own].open()
-      await ready[other].promise
+      await ready[other].opened
       return guard.run({ ...common, lock: `nested:${other}`, write: openIncident(1, 'nested'), tx })
     }
     return guard.run({ ...common, lock: `nested:${own}`, write: inner })

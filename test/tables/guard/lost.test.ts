@@ -62,7 +62,7 @@ test('a connection lost during the write: nothing was written, and the guard goe
   }
 })
 
-test('a commit whose reply is lost: the error is told, and whoever tries again does not write twice', async () => {
+test('a commit whose reply is lost: the caller gets the error, and a retry does not write twice', async () => {
   const entity = 3
   const { hostname, port } = new URL(db.url)
   const proxy = await startFaultyProxy({ host: hostname, port: Number(port) })

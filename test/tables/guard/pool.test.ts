@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
 import { WriteGuard } from '../../../src/tables/index.ts'
-import { gate, suiteDatabase } from '../../support/database.ts'
+import { suiteDatabase } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import { createIncidents, openIncidents, opening } from '../../support/incidents.ts'
 import { until } from '../../support/until.ts'
 import { inTime } from '../../support/worker.ts'
@@ -13,7 +14,7 @@ await createIncidents(db)
 const EVALUATIONS = 100
 const CONNECTIONS = 5
 
-test(`${EVALUATIONS} slow evaluations leave a pool of ${CONNECTIONS} to everybody else`, async () => {
+test(`${EVALUATIONS} slow evaluations leave a pool of ${CONNECTIONS} free for other work`, async () => {
   const pool = new pg.Pool({ connectionString: db.url, max: CONNECTIONS })
   const guard = new WriteGuard(pool, { lockTimeout: '1m' })
   const remote = gate()
@@ -21,7 +22,7 @@ test(`${EVALUATIONS} slow evaluations leave a pool of ${CONNECTIONS} to everybod
   const evaluation = async (entity: number) => {
     const seen = await openIncidents(entity)(pool)
     evaluating++
-    await remote.promise // The slow part.
+    await remote.opened // The slow part.
     return guard.run({ ...opening(entity), seen })
   }
   try {
@@ -47,7 +48,7 @@ test('the contrast: a lock held across the evaluation takes a connection each, a
     try {
       await session.query('select pg_advisory_lock($1)', [entity])
       evaluating++
-      await remote.promise
+      await remote.opened
       await session.query('select pg_advisory_unlock($1)', [entity])
     } finally {
       session.release()
@@ -60,7 +61,7 @@ test('the contrast: a lock held across the evaluation takes a connection each, a
     const answer = pool.query('select 1').then(() => {
       answered = true
     })
-    // Another session's answer comes and goes; this one cannot have come.
+    // Another session's reply arrives meanwhile; this one cannot have arrived.
     await db.pool.query('select 1')
     assert.equal(answered, false)
     assert.deepEqual([pool.idleCount, pool.waitingCount], [0, EVALUATIONS - CONNECTIONS + 1])

@@ -1,4 +1,4 @@
-// A guard that is turned on by and by.
+// A guard that is turned on step by step.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { WriteGuard } from '../../../src/tables/index.ts'
@@ -16,7 +16,7 @@ test('raising the percentage only adds keys; 0 has none, 100 has all, and betwee
   for (const percent of [0, 0.1, 1, 5, 25, 50, 75, 99, 99.9, 100]) {
     const now = new Set(guardedAt(percent))
     for (const key of before) assert.ok(now.has(key), `${key} was dropped at ${percent} %`)
-    // The keys are fixed, so this is no chance: it says that the hash spreads them.
+    // The keys are fixed, so this is deterministic: it shows that the hash spreads them.
     assert.ok(Math.abs(now.size / KEYS.length - percent / 100) < 0.03, `${now.size} at ${percent} %`)
     before = now
   }
@@ -47,7 +47,7 @@ test('outside the rollout the write runs in the same kind of transaction, withou
   assert.deepEqual(guard.counts()['open incident'], { written: 0, conflicts: 0, lockTimeouts: 0, unguarded: 2 })
 })
 
-test('a function is asked at each call, so it can be turned up and down at run time', async () => {
+test('a function is called for each write, so it can be turned up and down at run time', async () => {
   const guard = new WriteGuard(db.pool)
   let percent = 0
   const attempt = () => guard.run({ ...opening(2), seen: [], rollout: () => percent })
@@ -59,7 +59,7 @@ test('a function is asked at each call, so it can be turned up and down at run t
   assert.deepEqual(guard.counts()['open incident'], { written: 0, conflicts: 1, lockTimeouts: 0, unguarded: 2 })
 })
 
-test('several locks decide as one list, whatever their order, so racers decide alike', async () => {
+test('several locks decide as one sorted list, so racers decide alike', async () => {
   const guard = new WriteGuard(db.pool)
   for (let n = 0; n < 20; n++) {
     const site = `site ${n}`
@@ -74,7 +74,7 @@ test('several locks decide as one list, whatever their order, so racers decide a
   assert.ok(all.some(({ written }) => written > 0) && all.some(({ unguarded }) => unguarded > 0))
 })
 
-test('a percentage that is none is refused before anything is sent', async () => {
+test('an invalid percentage is refused before anything is sent', async () => {
   const guard = new WriteGuard(db.pool)
   const bad: unknown[] = [-1, 101, Number.NaN, '50', null, () => undefined, () => 1_000]
   for (const rollout of bad) {

@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import pg from 'pg'
 import { withTransaction } from '../../../src/index.ts'
 import { ConcurrentModificationError, WriteGuard } from '../../../src/tables/index.ts'
-import { gate, suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { suiteDatabase, waitUntilBlocked } from '../../support/database.ts'
+import { gate } from '../../support/gate.ts'
 import {
   createIncidents,
   LOCK_ELSEWHERE,
@@ -32,7 +33,7 @@ test('the timeline without a guard: two open incidents', async () => {
   assert.equal(await open(entity), 2)
 })
 
-test('the timeline with the guard: one, and W2 is told', async () => {
+test('the timeline with the guard: one open incident, and W2 gets the conflict', async () => {
   const guard = new WriteGuard(db.pool)
   const entity = nextEntity()
   const read = () => withTransaction(db.pool, openIncidents(entity))
@@ -58,11 +59,11 @@ test('the guard while W1 has not committed yet: W2 waits, then sees it', async (
     write: async (tx) => {
       const id = await write(tx)
       writing.open()
-      await mayCommit.promise
+      await mayCommit.opened
       return id
     },
   })
-  await writing.promise
+  await writing.opened
   const second = await db.connect()
   await second.query('begin')
   const w2 = guard.run({ ...opening(entity), seen: [], tx: second })
@@ -78,7 +79,7 @@ test('the guard while W1 has not committed yet: W2 waits, then sees it', async (
 const RACED = 150
 const RACERS = 6
 
-test(`${RACED} entities, ${RACERS} racers each: every entity has one incident, and everybody else was told`, async () => {
+test(`${RACED} entities, ${RACERS} racers each: every entity has one incident, and every other racer gets a conflict`, async () => {
   const pool = new pg.Pool({ connectionString: db.url, max: 24 })
   try {
     const guard = new WriteGuard(pool, { lockTimeout: '1m' })
@@ -88,7 +89,7 @@ test(`${RACED} entities, ${RACERS} racers each: every entity has one incident, a
       const racer = async (n: number) => {
         const seen = await openIncidents(entity)(pool)
         if (--reading === 0) everybodyHasRead.open()
-        await everybodyHasRead.promise
+        await everybodyHasRead.opened
         return guard.run({ ...opening(entity, `racer ${n}`), site: 'race', seen }).catch((error) => {
           if (!(error instanceof ConcurrentModificationError)) throw error
           return undefined

@@ -1,4 +1,4 @@
-// The guard in a transaction of the caller's: what it refuses, and what it leaves behind.
+// The guard in the caller's transaction: what it refuses, and what it leaves behind.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
@@ -21,7 +21,7 @@ const refusing = (reason: RegExp) => (error: unknown) => {
   return true
 }
 
-/** Held by somebody else, so that whoever waited for it would be found waiting. */
+/** Held by another session, so that a waiting guard would be found waiting. */
 async function lockedElsewhere(entity: number): Promise<pg.Client> {
   const other = await db.connect()
   await other.query('begin')
@@ -41,7 +41,7 @@ test('the write is part of the transaction, and the lock is held until it ends',
   assert.deepEqual(await openIncidents(entity)(db.pool), [id])
 })
 
-test('READ UNCOMMITTED, which Postgres treats as READ COMMITTED, will do', async () => {
+test('READ UNCOMMITTED, which Postgres treats as READ COMMITTED, is accepted', async () => {
   const tx = await db.connect()
   await tx.query('begin isolation level read uncommitted')
   await guard.run({ ...opening(nextEntity()), seen: [], tx })
@@ -98,7 +98,7 @@ test('a client without a transaction is refused before any lock is waited for', 
   assert.deepEqual(await openIncidents(entity)(db.pool), [])
 })
 
-test('a mark that an earlier transaction left does not pass for one of this', async () => {
+test('a mark of an earlier transaction is not accepted', async () => {
   const entity = nextEntity()
   const client = await db.connect()
   await client.query('begin')
@@ -109,7 +109,7 @@ test('a mark that an earlier transaction left does not pass for one of this', as
   await assert.rejects(guard.run({ ...opening(entity), seen: [], tx: client }), refusing(/no transaction is open/))
 })
 
-test('a wrapper that sends each statement to another session is found out', async () => {
+test('a wrapper that sends each statement to another session is detected', async () => {
   const sessions = [await db.connect(), await db.connect()]
   for (const session of sessions) await session.query('begin')
   let turn = 0
@@ -145,7 +145,7 @@ test("the lock timeout does not stay in the caller's transaction", async () => {
   assert.equal(await shown(), '7s')
 })
 
-test('a lock not to be had ends the transaction, and is said so', async () => {
+test('a lock timeout aborts the transaction, and the error names it', async () => {
   const entity = nextEntity()
   const other = await lockedElsewhere(entity)
   const tx = await db.connect()

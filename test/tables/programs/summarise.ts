@@ -1,4 +1,4 @@
-// A process that writes one summary in two phases and may be killed on the way. It takes its orders from its first argument.
+// A process that writes one summary in two phases and may be killed on the way. Its first argument configures it.
 import pg from 'pg'
 import { callProvider } from '../../support/provider.ts'
 import { summaries } from '../summaries.ts'

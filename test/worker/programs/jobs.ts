@@ -4,9 +4,9 @@ import { kind } from '../../../src/index.ts'
 export type Act =
   /** Returns at once. */
   | 'nothing'
-  /** Returns when the test says go, whatever its signal says. */
+  /** Returns on the test's command, also after an abort. */
   | 'wait'
-  /** The first time: keeps the event loop busy until the test says go. */
+  /** The first time: blocks the event loop until the test's command. */
   | 'block once'
   /** The first time: throws when its signal is aborted. */
   | 'heed once'
@@ -18,7 +18,7 @@ export type Act =
   | 'die once'
   /** The same, after its effect. */
   | 'effect, die once'
-  /** An effect at the provider that happens once; the first time it kills its process at the step it is told. */
+  /** An effect at the provider that happens once; the first time it kills its process at the given step. */
   | 'once'
   /** The same in a transaction of the database. */
   | 'once in a transaction'
@@ -39,5 +39,5 @@ export function workOf(name: string) {
   return kind<Work>(name, { maxAttempts: 3, backoff: { first: '45m', max: '45m' } })
 }
 
-/** What every worker program handles, unless it is told otherwise. */
+/** The default handlers of a worker program. */
 export const work = workOf('work')

@@ -1,5 +1,5 @@
-// A worker process as tests want it: does what its jobs' inputs say, prints a line of JSON for each event, and lets
-// handlers that wait go on when its parent says so.
+// A worker process for tests: its jobs' inputs control it, it prints a line of JSON for each event, and waiting handlers go
+// on at its parent's command.
 import { readSync } from 'node:fs'
 import pg from 'pg'
 import {
@@ -17,7 +17,7 @@ export interface WorkerProgram {
   readonly url: string
   readonly kinds: readonly string[]
   readonly options: WorkerOptions
-  /** Kills the process when it is told of this. */
+  /** Kills the process at this event. */
   readonly dieWhen?: keyof WorkerEvents
 }
 
@@ -43,7 +43,7 @@ const { url, kinds, options, dieWhen } = JSON.parse(process.env.LEASEHOLD_TEST_W
 const leasehold = new Leasehold({ connectionString: url })
 const go = new Promise<void>((resolve) => process.once('message', () => resolve()))
 process.on('disconnect', die) // The test is gone.
-// What is printed is out before the next line of code, also when the test is too busy to read and a handler keeps us busy.
+// Output is written before the next line of code runs, also when the test is too busy to read and a handler blocks.
 const { _handle: pipe } = process.stdout as unknown as { _handle?: { setBlocking?(blocking: boolean): void } }
 pipe?.setBlocking?.(true)
 process.channel!.unref()
@@ -55,7 +55,7 @@ const acts: Record<Act, (job: Job<Work>) => unknown> = {
     await go
     process.channel!.unref()
   },
-  // Standard input ends when the parent says go.
+  // The parent's command is the end of standard input.
   'block once': ({ generation }) => generation === 1 && readSync(0, Buffer.alloc(1)),
   'heed once': async ({ generation, signal }) => {
     if (generation > 1) return
@@ -77,7 +77,7 @@ const acts: Record<Act, (job: Job<Work>) => unknown> = {
     dieAt(job, 'before begin')
     const charge = async () => {
       dieAt(job, 'after begin')
-      // Only those who would do it again need a key.
+      // Only ifUnknown: 'retry' needs a key.
       const key = ifUnknown === 'retry' ? job.effectKey('charge') : undefined
       const answer = await callProvider(provider!, 'charge', key)
       dieAt(job, 'after effect')
