@@ -20,7 +20,7 @@ with held as materialized (
   from leasehold.effect where job_id = $1 and name = $3 and salt = (select salt from held)
 )
 select (select true from held) as held, (select true from begun) as begun, (select run_id from found) as run_id,
-  (select done from found) as done, (select result from found) as result,
+  (select done from found) as done, (select result::text from found) as result,
   extract(epoch from coalesce((select started_at from begun), (select started_at from found))) * 1000 as started_ms`
 
 // For ifUnknown: 'retry', which prefers to run the effect twice over not at all.   $5 the run that was found
@@ -39,7 +39,7 @@ select (select true from held) as held, (select true from taken) as taken`
 // attempt then knows that it happened. `held` shows the handler whether it has lost the job.   $5 result
 export const DONE = `-- effect.done
 with noted as (
-  update leasehold.effect set finished_at = leasehold.clock(), result = $5::jsonb
+  update leasehold.effect set finished_at = leasehold.clock(), result = $5::text::jsonb
   where job_id = $1 and name = $3 and run_id = $4 and finished_at is null
   returning job_id
 )

@@ -64,9 +64,6 @@ export interface GuardCounts {
   readonly lockTimeouts: number
   /** Written without the guard, because the rollout does not cover the keys yet. */
   readonly unguarded: number
-  /** Total over all guarded writes. */
-  readonly lockWaitMs: number
-  readonly criticalMs: number
 }
 
 export class WriteGuard {
@@ -75,6 +72,7 @@ export class WriteGuard {
   readonly #onConflict: NonNullable<WriteGuardOptions['onConflict']>
   readonly #onWritten: NonNullable<WriteGuardOptions['onWritten']>
   readonly #counts = new Map<string, { -readonly [name in keyof GuardCounts]: GuardCounts[name] }>()
+  readonly #times = new Map<string, GuardedTimes>()
 
   constructor(pool: Pool, options: WriteGuardOptions = {}) {
     if (typeof pool !== 'object' || pool === null || !isPool(pool)) {
@@ -135,6 +133,11 @@ export class WriteGuard {
     return Object.fromEntries([...this.#counts].map(([site, counts]) => [site, { ...counts }]))
   }
 
+  /** By site: how long all guarded writes together waited for their locks, and held them. */
+  times(): Record<string, GuardedTimes> {
+    return Object.fromEntries(this.#times)
+  }
+
   async #lock(tx: ClientBase, keys: readonly string[], isForeign: boolean): Promise<LockTimeoutError | undefined> {
     const mark = isForeign ? randomUUID() : null
     if (mark !== null) await tx.query({ text: MARK, values: [mark] })
@@ -159,17 +162,16 @@ export class WriteGuard {
   }
 
   #written(site: string, times: GuardedTimes): void {
-    const counts = this.#countsOf(site)
-    counts.written++
-    counts.lockWaitMs += times.lockWaitMs
-    counts.criticalMs += times.criticalMs
+    this.#countsOf(site).written++
+    const { lockWaitMs = 0, criticalMs = 0 } = this.#times.get(site) ?? {}
+    this.#times.set(site, { lockWaitMs: lockWaitMs + times.lockWaitMs, criticalMs: criticalMs + times.criticalMs })
     harmlessly(() => this.#onWritten({ site, ...times }))
   }
 
   #countsOf(site: string) {
     let counts = this.#counts.get(site)
     if (counts === undefined) {
-      counts = { written: 0, conflicts: 0, lockTimeouts: 0, unguarded: 0, lockWaitMs: 0, criticalMs: 0 }
+      counts = { written: 0, conflicts: 0, lockTimeouts: 0, unguarded: 0 }
       this.#counts.set(site, counts)
     }
     return counts

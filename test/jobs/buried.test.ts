@@ -44,6 +44,7 @@ test('a job buried by the sweep is reported with its last error, an expired one 
     jobId: late,
     kind: 'mail',
     queue: 'late',
+    partitionKey: null,
     generation: 0,
     attempt: 0,
     reason: 'expired',

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { WriteGuard } from '../../src/tables/index.ts'
+import { gate } from '../support/gate.ts'
 import { createIncidents, openIncident, openIncidents, opening } from '../support/incidents.ts'
-import { gate, isEmpty, next, sqsScene } from './scene.ts'
+import { isEmpty, next, sqsScene } from './scene.ts'
 
 test('a message that yields to another writer is deleted, and its group goes on', async (t) => {
   const scene = await sqsScene(t)

@@ -276,7 +276,7 @@ test('a late release does not take the row from its new holder', async (t) => {
 
 test('a process does not stay alive for a claim that it cannot release', async () => {
   const program = `
-    import { statusTable } from ${JSON.stringify(new URL('../../src/index.ts', import.meta.url).href)}
+    import { statusTable } from ${JSON.stringify(new URL('../../src/tables/index.ts', import.meta.url).href)}
     const query = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }))
     await statusTable('summary').work({ query }, 1, async () => ({})).catch(({ code }) => console.log(code))`
   const args = ['--import', 'tsx', '--input-type=module', '-e', program]

@@ -26,7 +26,7 @@ test('a job is created, found again by its key, or in conflict with another inpu
   assert.equal(first.outcome, 'created')
   const again = await lh.enqueue(mail, { to: 'ada' }, { idempotencyKey: 'k' })
   assert.deepEqual(again, { jobId: first.jobId, outcome: 'existing' })
-  const other = await lh.enqueue(mail, { to: 'bob' }, { idempotencyKey: 'k' })
+  const other = await lh.enqueue(mail, { to: 'bob' }, { idempotencyKey: 'k', onConflict: 'return' })
   assert.deepEqual(other, { jobId: first.jobId, outcome: 'conflict' })
   assert.deepEqual((await lh.get(first.jobId))?.input, { to: 'ada' })
   assert.equal((await lh.list()).length, 1)
