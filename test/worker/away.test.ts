@@ -97,6 +97,7 @@ test('a job that the sweep buried stays buried: its worker and the sweeping one 
     jobId,
     kind: 'task',
     queue: 'task',
+    partitionKey: null,
     generation: 1,
     attempt: 1,
     reason: 'lease_expired',

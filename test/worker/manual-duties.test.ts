@@ -145,7 +145,7 @@ test('after a time without housekeeping, live processes get one lease to return'
   await until('it is noticed', async () => {
     clock.pass(6_000)
     await lh.claim(mail)
-    return log.some(({ message }) => message.startsWith('nobody swept for a while'))
+    return log.some(({ message }) => message.startsWith('no sweep for a while'))
   })
   assert.equal((await jobRow(db, jobId)).status, 'processing')
   await db.clock.advance('31 s')

@@ -35,6 +35,7 @@ test('drain works until nothing is left, retries included, and returns the outco
     cancelled: 0,
     released: 0,
     refused: 0,
+    concurrentModifications: 0,
   })
   await nothingHeld(db)
 })

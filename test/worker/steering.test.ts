@@ -109,7 +109,16 @@ test('any other error doubles the wait, a quarter of it random, until attempts a
   assert.equal((last_error as { message: string }).message, 'attempt 4')
   assert.deepEqual(
     { ...busy.tally },
-    { completed: 0, retrying: 3, deadLetters: 1, snoozed: 0, cancelled: 0, released: 0, refused: 0 },
+    {
+      completed: 0,
+      retrying: 3,
+      deadLetters: 1,
+      snoozed: 0,
+      cancelled: 0,
+      released: 0,
+      refused: 0,
+      concurrentModifications: 0,
+    },
   )
 })
 
