@@ -76,9 +76,8 @@ export class Leasehold {
    * for pending jobs in a queue that their kind has left.
    */
   async configure(declarations: readonly Declaration[]): Promise<void> {
-    const { lane, retention, log, kinds } = this.#connection
+    const { lane, retention, log } = this.#connection
     await storeConfiguration(lane, declarations, retention)
-    for (const kind of kindsOf(declarations)) kinds.see(kind)
     await warnOfStranded(lane, kindsOf(declarations), log)
   }
 

@@ -190,7 +190,7 @@ export class LockTimeoutError extends LeaseholdError {
 /** A message that was not sent. */
 export interface Unsent {
   readonly id: string
-  /** True: SQS refused it, and will refuse it again. False: unknown, or out of attempts; it may have arrived. */
+  /** True: refused, and would be refused again. False: unknown, or out of attempts; it may have arrived. */
   readonly refused: boolean
   readonly reason: string
 }
@@ -208,7 +208,7 @@ export class NotSentError extends LeaseholdError {
   }
 }
 
-/** Thrown when Postgres answered COMMIT by a rollback. Nothing was changed. */
+/** Thrown when a commit ended in a rollback. Nothing was changed. */
 export class RolledBackError extends LeaseholdError {
   readonly code = 'ROLLED_BACK'
   override readonly name = 'RolledBackError'

@@ -222,8 +222,8 @@ test('the end of each problem is logged once', async (t) => {
   await nextEvents(consumer, 'handled', 2)
   assert.deepEqual(log.filter((line) => line.includes('again after')).toSorted(), [
     'SQS queue q: deleting works again after a while',
-    'SQS queue q: returning works again after a while',
     'SQS queue q: receiving works again after a while',
+    'SQS queue q: returning works again after a while',
     'SQS queue q: sending a dead letter works again after a while',
     'SQS queue q: the database answers again after a while',
   ])

@@ -59,8 +59,9 @@ test('jobs in a queue that their kind has left are reported by configure() and b
   const setting = await scene(t)
   const { lh, db } = setting
   const moved = (queue: string) => kind<number>('send_receipt', { queue })
-  await lh.enqueueMany(moved('mail'), [{ input: 1 }, { input: 2 }])
-  await lh.enqueueMany(
+  // Each queue by a process of its own: two kinds of one name in one process are another warning.
+  await setting.leasehold().enqueueMany(moved('mail'), [{ input: 1 }, { input: 2 }])
+  await setting.leasehold().enqueueMany(
     moved('bulk'),
     Array.from({ length: 150 }, (_, input) => ({ input })),
   )
@@ -78,7 +79,7 @@ test('jobs in a queue that their kind has left are reported by configure() and b
   setting.log.length = 0
   await db.pool.query("delete from leasehold.job where queue = 'bulk'")
   // A claimed job is not stranded: a worker has it.
-  await lh.claim(moved('mail'), { limit: 2 })
+  await setting.leasehold().claim(moved('mail'), { limit: 2 })
   await lh.drain([handle(moved('urgent'), () => {})])
   await lh.configure([])
   assert.deepEqual(warnings(setting), [])
