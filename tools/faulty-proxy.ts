@@ -20,6 +20,8 @@ export interface FaultyProxy {
   thaw(): void
   /** Delays the server's data by this long, in order. 0 again: at once. */
   delayReplies(ms: number): void
+  /** How many replies are being delayed. */
+  readonly delayed: number
   /** Resets each new connection at once. Those that are open stay. */
   refuse(): void
   accept(): void
@@ -83,6 +85,9 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
     thaw() {
       frozen = false
       for (const link of links) link.thaw()
+    },
+    get delayed() {
+      return [...links].reduce((sum, link) => sum + link.delayed, 0)
     },
     delayReplies(ms) {
       delay.ms = ms
@@ -177,6 +182,10 @@ class Link {
     this.#fault = undefined
     this.cut()
     fault.happened()
+  }
+
+  get delayed(): number {
+    return this.#delayed.length
   }
 
   /** In their order, also when the delay gets shorter meanwhile. */

@@ -52,9 +52,9 @@ export type Answer =
 type Answered = Answer | (object & { readonly outcome?: never }) | string | number | bigint | boolean | null | undefined
 
 /** Handles a message. If it throws, the broker redelivers the message. */
-// biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing
 export type Handle<Body = unknown, Attributes = AnyAttributes> = (
   message: Message<Body, Attributes>,
+  // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing
 ) => Answered | void | Promise<Answered | void>
 
 export type Disposition =

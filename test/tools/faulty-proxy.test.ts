@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
+import { until } from '../support/until.ts'
 
 const LOST = /ECONNRESET|terminated unexpectedly/
 
@@ -147,6 +148,7 @@ test('delayed replies stay in order, also after the delay ends', async (t) => {
   await client.connect()
   proxy.delayReplies(60_000)
   const delayed = client.query('select 1 as one')
+  await until('the reply is delayed', () => proxy.delayed > 0)
   assert.equal(await soon(pool, delayed), 'pending')
   proxy.delayReplies(0)
   const other = behind.client()
