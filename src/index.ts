@@ -1,6 +1,6 @@
 /**
  * The package's root: jobs, workers, and what handlers throw. Tables of the user's are in `leasehold/tables`, SQS is in
- * `leasehold/sqs`. Names are listed by hand, and test/package/exports.test.ts counts them.
+ * `leasehold/sqs`. Names are listed by hand, and test/tidy.test.ts counts them.
  */
 export type { Duration } from './core/duration.ts'
 export {
@@ -29,7 +29,7 @@ export { messageSource } from './effects/messages.ts'
 export type { EnqueueOptions } from './enqueue-options.ts'
 export type { JobSnapshot } from './inspect/jobs.ts'
 export type { Enqueued } from './jobs/enqueue.ts'
-export type { JobId, Status } from './jobs/job.ts'
+export type { JobId } from './jobs/job.ts'
 export { Leasehold } from './leasehold.ts'
 export type { Chore } from './runtime/chore.ts'
 export type { JobInfo, WorkerEvents } from './worker/events.ts'

@@ -168,6 +168,12 @@ test('the documentation lists the statuses and error codes that the code has', (
   assert.deepEqual(codes.sort(), [...ERROR_CODES].sort())
 })
 
+test('the root of the package has at most 45 names', () => {
+  const lists = [...read('src/index.ts').matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, names]) => names!)
+  const names = lists.flatMap((list) => list.split(',')).filter((name) => name.trim() !== '')
+  assert.ok(names.length > 30 && names.length <= 45, String(names.length))
+})
+
 test('every decision that the code names exists, and every decision is named in the architecture', () => {
   const decisions = readdirSync(new URL('decisions', ROOT)).filter((file) => file.endsWith('.md'))
   const texts = [...everything.map(read), read('ARCHITECTURE.md'), ...migrations()]

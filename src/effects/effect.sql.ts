@@ -78,7 +78,7 @@ with waiting as materialized (
   returning job_id
 ), noted as (
   insert into leasehold.operator_action (at, action, by, outcome, job_id, detail)
-  select leasehold.clock(), 'settle_effect', $5::text, case when $3::boolean then 'happened' else 'did not happen' end,
+  select leasehold.clock(), 'settle_effect', $5::text, case when $3::boolean then 'happened' else 'did_not_happen' end,
     job_id, $2::text
   from (select job_id from done union all select job_id from removed) as settled
 )

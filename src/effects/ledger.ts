@@ -113,8 +113,8 @@ export async function listEffects(lane: Lane, jobId: JobId): Promise<Effect[]> {
 /** What an operator found out about an effect that was begun. */
 export type EffectFinding = { readonly happened: true; readonly result?: unknown } | { readonly happened: false }
 
-/** processing: a worker holds the job, and will report itself. nothing to settle: no such effect, or it is done. */
-export type EffectSettled = 'settled' | 'processing' | 'nothing to settle'
+/** processing: a worker holds the job, and will report itself. nothing_to_settle: no such effect, or it is done. */
+export type EffectSettled = 'settled' | 'processing' | 'nothing_to_settle'
 
 export async function settleEffect(
   lane: Lane,
@@ -130,7 +130,7 @@ export async function settleEffect(
   const values = [checkId('jobId', jobId), checkName(name), finding.happened, result, checkBy(finding.by)]
   const [row] = await send<'settled' | 'claimed'>(lane, SETTLE_EFFECT, values)
   if (row!.settled === 't') return 'settled'
-  return row!.claimed === 't' ? 'processing' : 'nothing to settle'
+  return row!.claimed === 't' ? 'processing' : 'nothing_to_settle'
 }
 
 /**

@@ -139,7 +139,7 @@ test('a call that changes no job leaves no row, and by and reason are checked', 
   const missing = '999999' as JobId
   assert.equal(await lh.cancel(missing, { by: 'ada' }), 'not_found')
   assert.deepEqual(await lh.redrive(missing, { by: 'ada' }), [])
-  assert.equal(await lh.settleEffect(missing, 'charge', { happened: true, by: 'ada' }), 'nothing to settle')
+  assert.equal(await lh.settleEffect(missing, 'charge', { happened: true, by: 'ada' }), 'nothing_to_settle')
   const wrong = (options: object) => options as never
   for (const call of [
     () => lh.cancel(missing, { by: '' }),

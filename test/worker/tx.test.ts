@@ -57,6 +57,20 @@ test('keys, once and complete work through a function', async (t) => {
   assert.equal(await count(db, 'from done'), 1)
 })
 
+test('through a function, once returns the same result the second time, whatever JSON it is', async (t) => {
+  const { lh, db } = await scene(t)
+  for (const result of [{ a: [1, null] }, 'text', [1, 'two'], true, 7, null]) {
+    const { jobId } = await lh.enqueue(task, { text: 'x' })
+    const [job] = await lh.claim(task)
+    assert.equal(job!.id, jobId)
+    const once = () =>
+      withTransaction(db.pool, (client) => job!.once('effect', () => result, { tx: asFunction(client) }))
+    assert.deepEqual([await once(), await once()], [result, result])
+    await withTransaction(db.pool, (client) => job!.complete(result, { tx: asFunction(client) }))
+    assert.deepEqual((await lh.get(jobId))!.result, result)
+  }
+})
+
 test('a client without an open transaction is refused, and so is one whose transaction has failed', async (t) => {
   const { lh, db } = await scene(t)
   const client = await db.connect()
