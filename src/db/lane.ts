@@ -1,6 +1,6 @@
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import { SchemaError } from '../core/errors.ts'
-import { checkTx, queryableOf, type Tx } from './tx.ts'
+import { checkTx, hasFailed, queryableOf, type Tx } from './tx.ts'
 
 /** Anything that runs a query: a pool, a client, the caller's open transaction. */
 export interface Queryable {
@@ -93,6 +93,7 @@ export class Lane {
 
   /** A missing relation or function means a missing migration: our statements name only our own. */
   #explain(error: unknown): never {
+    if (!this.standsAlone && (error as { code?: unknown } | null)?.code === '25P02') throw hasFailed(error)
     const isMissing = ['42P01', '3F000', '42883', '42703'].includes(String((error as { code?: unknown } | null)?.code))
     if (!isMissing) throw error
     const what = `Schema "${this.schema}" is missing here, or is too old.`

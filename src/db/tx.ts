@@ -42,8 +42,12 @@ export function checkTx<Given extends Tx>(tx: Given): Given {
   const status = client.getTransactionStatus?.()
   if (status === 'I')
     throw new InvalidOptionError('tx', 'no transaction is open on it; send BEGIN, or use withTransaction()')
-  if (status === 'E') throw new InvalidOptionError('tx', 'a statement in it has failed, so it can only be rolled back')
+  if (status === 'E') throw hasFailed()
   return tx
+}
+
+export function hasFailed(cause?: unknown): InvalidOptionError {
+  return new InvalidOptionError('tx', 'a statement in it has failed, so it can only be rolled back', { cause })
 }
 
 export function queryableOf(tx: Tx): Queryable {

@@ -162,10 +162,10 @@ test('a worker without waiting jobs does not query pauses', async (t) => {
   worker([handle(task, () => hold.opened)], { poll: 20, lease: '1h' }, leasehold({ listen: false }))
   await lh.enqueue(task, 1)
   const looks = () => names.filter((name) => name === 'job.cancel_requests').length
-  for (const times of [1, 2, 3]) {
-    await until('it has looked', () => looks() >= times)
+  await until('it has looked three times', () => {
     timers.pass(4_100)
-  }
+    return looks() >= 3
+  })
   hold.open()
   assert.ok(!names.includes('queue.paused'))
 })

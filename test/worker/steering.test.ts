@@ -213,5 +213,5 @@ test('a worker that listens aborts a cancelled handler at once', async (t) => {
 })
 
 test('a worker that does not listen finds a cancelled handler by polling', async (t) => {
-  await cancelWhileRunning(t, false, 2)
+  await cancelWhileRunning(t, false, 1)
 })
