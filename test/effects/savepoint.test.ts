@@ -80,7 +80,7 @@ test('an effect that drops the error of a failed statement has failed', async (t
     await pay(tx, 'book').catch(() => {})
   }
   await withTransaction(db.pool, async (tx) => {
-    assert.equal(await codeOf(() => job.once('book', drops, { tx })), '25P02')
+    assert.equal(await codeOf(() => job.once('book', drops, { tx })), 'INVALID_OPTION')
     await pay(tx, 'instead')
   })
   assert.deepEqual(await paid(), { paid: ['instead'], effects: [] })

@@ -15,9 +15,9 @@ const SECRET = 'hunter2-Tr0ub4dor'
 function stderrOf(t: TestContext): string[] {
   const written: string[] = []
   const { write } = process.stderr
-  const isUp = /^leasehold info: worker \S+ is up/
+  const isOfWakeUp = /^leasehold info: worker /
   process.stderr.write = ((text: string | Uint8Array) =>
-    isUp.test(String(text)) || written.push(String(text)) > 0) as typeof write
+    isOfWakeUp.test(String(text)) || written.push(String(text)) > 0) as typeof write
   t.after(() => {
     process.stderr.write = write
   })
