@@ -10,6 +10,8 @@ import { Alarm, monotonicMs } from '../core/timer.ts'
 import { Loop, type LoopEvents } from './loop.ts'
 
 const LARGEST_MARGIN_MS = 1_000
+/** A lease that is due within this is renewed now: sums of fractions are not exact. */
+const ROUNDING_MS = 1
 
 export interface KeptLease {
   /** When the last granted request was sent, plus what it granted. */
@@ -73,7 +75,7 @@ export class LeaseKeeper<Held extends KeptLease> {
   }
 
   async #renewDue(): Promise<number> {
-    const due = [...this.#kept].filter((held) => this.#dueInMs(held) <= 0)
+    const due = [...this.#kept].filter((held) => this.#dueInMs(held) <= ROUNDING_MS)
     if (due.length > 0) await this.#parts.renew(due)
     return this.#kept.size === 0 ? Number.POSITIVE_INFINITY : this.#leaseMs / 6
   }
