@@ -16,13 +16,14 @@ import { checkOptions } from '../core/options.ts'
 import { monotonicMs } from '../core/timer.ts'
 import { isConflict } from '../db/conflict.ts'
 import { isPool, withTransaction } from '../db/transaction.ts'
-import { checkTx } from '../db/tx.ts'
+import { checkTx, hasFailed } from '../db/tx.ts'
 import { LOCK, MARK } from './guard.sql.ts'
 import { isGuarded, type Rollout } from './rollout.ts'
 import { areSame, type Seen, toIds } from './seen-ids.ts'
 
 const MOST_KEYS = 100
 const LOCK_NOT_AVAILABLE = '55P03'
+const FAILED_TRANSACTION = '25P02'
 
 export interface WriteGuardOptions {
   /** How long to wait for each lock. Applies to the guard only, not to your statements. Default: 2s. */
@@ -140,14 +141,16 @@ export class WriteGuard {
 
   async #lock(tx: ClientBase, keys: readonly string[], isForeign: boolean): Promise<LockTimeoutError | undefined> {
     const mark = isForeign ? randomUUID() : null
-    if (mark !== null) await tx.query({ text: MARK, values: [mark] })
     const values = [keys, String(this.#lockTimeoutMs), mark]
     try {
+      if (mark !== null) await tx.query({ text: MARK, values: [mark] })
       const { rows } = await tx.query({ text: LOCK, values, rowMode: 'array' })
       checkAnswer(rows[0]?.[0])
       return undefined
     } catch (error) {
-      if ((error as { code?: unknown } | null)?.code !== LOCK_NOT_AVAILABLE) throw error
+      const code = (error as { code?: unknown } | null)?.code
+      if (code === FAILED_TRANSACTION) throw hasFailed(error)
+      if (code !== LOCK_NOT_AVAILABLE) throw error
       return new LockTimeoutError(keys.join(', '), this.#lockTimeoutMs, { cause: error })
     }
   }
