@@ -152,7 +152,6 @@ function withoutCode(page: string): string {
 
 test('files stay short enough to read', () => {
   const limits: Record<string, number> = {
-    'src/core/storable.ts': 390,
     'test/core/storable.test.ts': 425,
   }
   for (const path of everything.filter((file) => !file.endsWith('.generated.ts'))) {
