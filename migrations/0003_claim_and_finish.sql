@@ -68,6 +68,7 @@ declare
   next_queues text[];
   next_priorities smallint[];
   next_turns bigint[];
+  leaves_out_paused boolean := false;
 begin
   if octet_length(buckets) <> 128 then
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
@@ -114,10 +115,66 @@ begin
     from_at := array_fill(coalesce(at - younger_ms * interval '1 ms', '-infinity'), array[cardinality(queues)]);
     from_id := array_fill(0::bigint, array[cardinality(queues)]);
   end if;
-  -- Once per claim: joined to the spots, it doubled the cost of a look over 1,000 queues.
-  if exists (select from leasehold.queue paused where paused.paused_at is not null)
-    or exists (select from leasehold.kind paused where paused.paused_at is not null)
-  then
+  -- First as if nothing were paused, which the walk itself makes sure of: asked beforehand, it took a tenth of a claim of
+  -- one job. If there is a pause, what is paused is left out of the arguments, and the walk is done again.
+  loop
+    -- The walk is written twice: a partial index is used only where its predicate is written out.
+    if crashes_to = 0 then
+      select array_agg(j.id), sum(j.size) into picked, size_at_most
+      from (
+        select j.id, j.size
+        from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+        cross join lateral (
+          select job.id, case
+              when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+              then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+            end as size
+          from leasehold.job
+          where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
+            and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
+            and job.claim_id is null and job.kind = any (kinds)
+            and (job.expires_at is null or job.expires_at > at)
+            and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
+          order by job.available_at, job.id
+          limit at_most
+          for update skip locked
+        ) j
+        where leaves_out_paused or not (
+          exists (select from leasehold.queue paused where paused.paused_at is not null)
+          or exists (select from leasehold.kind paused where paused.paused_at is not null))
+        limit max_jobs
+      ) j;
+    else
+      select array_agg(j.id), sum(j.size) into picked, size_at_most
+      from (
+        select j.id, j.size
+        from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+        cross join lateral (
+          select job.id, case
+              when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+              then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+            end as size
+          from leasehold.job
+          where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
+            and job.crashes between crashes_from and crashes_to
+            and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
+            and job.claim_id is null and job.kind = any (kinds)
+            and (job.expires_at is null or job.expires_at > at)
+            and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
+          order by job.available_at, job.id
+          limit at_most
+          for update skip locked
+        ) j
+        where leaves_out_paused or not (
+          exists (select from leasehold.queue paused where paused.paused_at is not null)
+          or exists (select from leasehold.kind paused where paused.paused_at is not null))
+        limit max_jobs
+      ) j;
+    end if;
+    exit when picked is not null or leaves_out_paused or not (
+      exists (select from leasehold.queue paused where paused.paused_at is not null)
+      or exists (select from leasehold.kind paused where paused.paused_at is not null));
+    leaves_out_paused := true;
     kinds := array(
       select asked.name from unnest(kinds) as asked (name)
       where asked.name not in (select paused.name from leasehold.kind paused where paused.paused_at is not null));
@@ -129,54 +186,7 @@ begin
     into queues, priorities, from_at, from_id
     from unnest(queues, priorities, from_at, from_id) as asked (queue, priority, from_at, from_id)
     where asked.queue not in (select paused.name from leasehold.queue paused where paused.paused_at is not null);
-  end if;
-  -- The walk is written twice: a partial index is used only where its predicate is written out.
-  if crashes_to = 0 then
-    select array_agg(j.id), sum(j.size) into picked, size_at_most
-    from (
-      select j.id, j.size
-      from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
-      cross join lateral (
-        select job.id, case
-            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
-            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
-          end as size
-        from leasehold.job
-        where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
-          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
-          and job.claim_id is null and job.kind = any (kinds)
-          and (job.expires_at is null or job.expires_at > at)
-          and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
-        order by job.available_at, job.id
-        limit at_most
-        for update skip locked
-      ) j
-      limit max_jobs
-    ) j;
-  else
-    select array_agg(j.id), sum(j.size) into picked, size_at_most
-    from (
-      select j.id, j.size
-      from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
-      cross join lateral (
-        select job.id, case
-            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
-            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
-          end as size
-        from leasehold.job
-        where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
-          and job.crashes between crashes_from and crashes_to
-          and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
-          and job.claim_id is null and job.kind = any (kinds)
-          and (job.expires_at is null or job.expires_at > at)
-          and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
-        order by job.available_at, job.id
-        limit at_most
-        for update skip locked
-      ) j
-      limit max_jobs
-    ) j;
-  end if;
+  end loop;
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
   attempts := coalesce(cardinality(picked), 0);
   available_at := encode(timestamptz_send(at), 'hex');
@@ -270,13 +280,15 @@ $$;
 -- The caller holds the lock of every row it names, so nothing can have changed them since it judged. Or it gives a fence:
 -- then only jobs that are held under that claim leave. Returns how many did. The arrays are parallel to job_ids; one that
 -- is null is all nulls, and an id that is null names no job.
---   completed    to the archive for keep_ms; null: deleted, unless it has an idempotency key, which needs its finish time
+--   completed    to the archive for keep_ms; null: deleted, unless it has an idempotency key, which needs its finish time.
+--                keep_all_ms is for all of them, and none has a result: then there is nothing to join
 --   cancelled    to the archive for 7 days, with the reason
 --   dead_letter  to dead_letter, with reason and error; without an error, with that of its last failed attempt
 -- Lists of one call are joined by hash, never by a loop within a loop. A lease that expired counts as one more crash.
 create function leasehold.finish(
   status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] default null, errors jsonb[] default null,
-  results jsonb[] default null, keep_ms double precision[] default null, fence bigint default null
+  results jsonb[] default null, keep_ms double precision[] default null, fence bigint default null,
+  keep_all_ms double precision default null
 ) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -313,6 +325,23 @@ begin
     get diagnostics moved = row_count;
     return moved;
   end if;
+  if finish.status = 'completed' and keep_all_ms is not null then
+    with ended as (
+      delete from leasehold.job where job.id = any (job_ids) and (fence is null or job.claim_id = fence)
+      returning job.id, job.available_at, job.created_at, job.lease_generation, job.claim_id, job.claimed_at, job.attempts,
+        job.max_attempts, job.priority, job.partition_bucket, job.queue, job.kind, job.payload, job.partition_key,
+        job.idempotency_key, job.metadata
+    )
+    insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
+      claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
+      partition_key, idempotency_key, metadata, result, cancel_reason)
+    select e.id, at + keep_all_ms * interval '1 ms', at, e.available_at, e.created_at, e.lease_generation, e.claim_id,
+      e.claimed_at, finish.worker_id, finish.status, e.attempts, e.max_attempts, e.priority, e.partition_bucket, e.queue,
+      e.kind, e.payload, e.partition_key, e.idempotency_key, e.metadata, null, null
+    from ended e;
+    get diagnostics moved = row_count;
+    return moved;
+  end if;
   if finish.status = 'completed' and keep_ms is null then
     delete from leasehold.job
     where job.id = any (job_ids) and (fence is null or job.claim_id = fence) and job.idempotency_key is null;
@@ -340,31 +369,32 @@ begin
 end
 $$;
 
--- Completes large batches of jobs that are not kept: each claim's jobs leave through finish() with the claim as fence. No
--- row is locked beforehand, which took half of the time; for jobs that are kept it made no difference. So this may wait for
--- a row that another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and
--- it returns false: the completion that looks at each job by itself is next.
+-- Completes large batches: each claim's jobs leave through finish() with the claim as fence. job_ids names the jobs of the
+-- first claim, then those of the next; sizes says how many each has. They are kept for keep_ms; null: not at all. No row is locked
+-- beforehand, which took half of the time, and a third of it for jobs that are kept. So this may wait for a row that another
+-- transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and it returns false:
+-- the completion that looks at each job by itself is next.
 --
 -- Two of these never wait for each other, since a job is held under one claim. A deadlock with any other transaction ends
 -- after the 5 ms.
-create function leasehold.complete_and_forget(job_ids bigint[], claim_ids bigint[], worker_id uuid) returns boolean
+create function leasehold.complete_many(
+  job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_ms double precision
+) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set lock_timeout = '5ms'
   set jit = off
 as $$
-#variable_conflict use_column
 declare
-  claimed record;
+  done integer := 0;
 begin
-  for claimed in
-    select i.claim_id as id, array_agg(i.id) as jobs from unnest(job_ids, claim_ids) as i (id, claim_id) group by i.claim_id
-  loop
-    if leasehold.finish('completed', claimed.jobs, complete_and_forget.worker_id, fence => claimed.id)
-      < cardinality(claimed.jobs)
+  for place in 1 .. cardinality(claim_ids) loop
+    if leasehold.finish('completed', job_ids[done + 1:done + sizes[place]], worker_id, fence => claim_ids[place],
+      keep_all_ms => keep_ms) < sizes[place]
     then
       raise no_data_found;
     end if;
+    done := done + sizes[place];
   end loop;
   return true;
 exception when lock_not_available or no_data_found then

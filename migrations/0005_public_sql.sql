@@ -41,6 +41,9 @@ begin
     raise exception 'kind and queue hold 1 to 200 bytes, idempotency_key and partition_key 1 to 1000' using
       errcode = 'invalid_parameter_value';
   end if;
+  if (options ->> 'priority')::smallint not between 0 and 9 or (options ->> 'max_attempts')::smallint < 1 then
+    raise exception 'priority is 0 to 9, max_attempts at least 1' using errcode = 'invalid_parameter_value';
+  end if;
   if octet_length(enqueue.payload::text) > 1048576 then
     raise exception 'payload is larger than 1 MiB' using
       errcode = 'program_limit_exceeded', hint = 'Store the data elsewhere and enqueue its address.';

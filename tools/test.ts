@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { migrate } from '../src/db/migrate.ts'
+import { ASSERTIONS } from './assertions.sql.ts'
 import { memoryDirectory } from './memory-directory.ts'
 import { type PostgresVersion, startPostgres } from './postgres.ts'
 
@@ -89,7 +90,10 @@ async function makeTemplate(adminUrl: string, name: string): Promise<void> {
   await withClient(adminUrl, (admin) => admin.query(`create database ${name} template template0`))
   const url = new URL(adminUrl)
   url.pathname = name
-  await withClient(url.href, (client) => migrate(client))
+  await withClient(url.href, async (client) => {
+    await migrate(client)
+    await client.query(ASSERTIONS)
+  })
   // No session may connect from here on: it stays pristine, and a clone never finds it in use.
   await withClient(adminUrl, (admin) => admin.query(`alter database ${name} with allow_connections false`))
 }

@@ -1,8 +1,8 @@
 /** The loops: jobs go in, workers claim and complete them, and a tally notices any job lost or done twice. */
 import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
+import { MANY } from '../../src/jobs/completion.ts'
 import type { Lease } from '../../src/jobs/job.ts'
-import { MANY } from '../../src/jobs/outcome.ts'
 import type { BenchWorker, Design } from './designs/design.ts'
 
 export const ENQUEUE_BATCH = 5_000

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { Leasehold } from '../../src/index.ts'
+import { ASSERTIONS } from '../../tools/assertions.sql.ts'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { memoryDirectory } from '../../tools/memory-directory.ts'
 import { type PgBouncer, startPgBouncer } from '../../tools/pgbouncer.ts'
@@ -157,6 +158,7 @@ async function prepared(url: string, admin: pg.Pool): Promise<Leasehold> {
   const tables = WORKLOADS.map((workload) => workload.tables ?? '').join('\n')
   const client = new pg.Client(url)
   await client.connect()
+  await client.query(ASSERTIONS)
   await client.query(`create schema chaos; create table chaos.mark (fate text); ${tables}`)
   await client.end()
   return new Leasehold({ pool: admin, log: () => {} })

@@ -1,8 +1,9 @@
 import { LeaseLostError } from '../core/errors.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
+import { beInATransaction } from '../jobs/completion.ts'
 import type { Lease } from '../jobs/job.ts'
-import { beInATransaction, fence } from '../jobs/outcome.ts'
+import { fence } from '../jobs/outcome.ts'
 import { ASSERT_LEASE } from './lease.sql.ts'
 
 /**

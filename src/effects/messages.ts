@@ -7,7 +7,7 @@ import { checkOptions } from '../core/options.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
 import { withTransaction } from '../db/transaction.ts'
-import { beInATransaction } from '../jobs/outcome.ts'
+import { beInATransaction } from '../jobs/completion.ts'
 import { FIRST_TIME, PRUNE_MESSAGES } from './message.sql.ts'
 
 const DAY_MS = 86_400_000

@@ -85,10 +85,11 @@ select array_agg(position) filter (where keyed is null and not busy) as refused,
   array_agg(position) filter (where keyed is null and busy) as busy, array_agg(position) filter (where keyed) as keyed
 from missed having count(*) > 0`
 
-// Many of them at once; false: some are locked or not held any more, nothing was done, and COMPLETE_AND_FORGET is to be sent.
-//   $1 ids  $2 claim ids  $3 worker id
-export const COMPLETE_AND_FORGET_MANY = `-- job.complete_and_forget_many
-select leasehold.complete_and_forget($1, $2, $3) as done`
+// Large batches, without results, kept for the same time. False: some are locked or not held any more, and nothing was done;
+// COMPLETE or COMPLETE_AND_FORGET is next.
+//   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep for so many ms; null: not at all
+export const COMPLETE_MANY = `-- job.complete_many
+select leasehold.complete_many($1, $2, $3, $4, $5) as done`
 
 // Every outcome but success, one item each:
 //   fail     spends the attempt; pending again after the delay, or a dead letter when attempts are used up

@@ -1,157 +1,14 @@
 import { CENTURY_MS } from '../core/duration.ts'
 import { describeError, type ErrorDescription } from '../core/error-description.ts'
-import { LeaseLostError } from '../core/errors.ts'
 import { safeText } from '../core/safe-text.ts'
 import { encodeSafely } from '../core/storable.ts'
-import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
 import { checkId, idArray, numericArray } from '../db/parameters.ts'
-import { refuseWithoutTransaction } from '../db/savepoint.ts'
-import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
 import { type JobId, type Lease, leaseOf, type Worker } from './job.ts'
-import {
-  BE_IN_A_TRANSACTION,
-  CANCEL_REQUESTS,
-  COMPLETE,
-  COMPLETE_AND_FORGET,
-  COMPLETE_AND_FORGET_MANY,
-  FORGIVE,
-  HOLD,
-  PROGRESS,
-  RECORDED,
-  SETTLE,
-  TURN,
-} from './outcome.sql.ts'
-import type { Walk } from './scan-cursors.ts'
+import { CANCEL_REQUESTS, FORGIVE, PROGRESS, RECORDED, SETTLE } from './outcome.sql.ts'
 
 /** Of the reason of a cancellation. */
 export const REASON_CHARS = 1_000
-
-/** How long a finished job is kept by default; leasehold.archive.forget_at has the same default. */
-export const KEEP_MS = 7 * 86_400_000
-
-/** From so many on it is cheaper not to look at each job by itself. */
-export const MANY = 50
-
-export interface Completion extends Lease {
-  readonly result?: unknown
-  /** The result as encodeSafely made it, if that was done already. */
-  readonly resultJson?: string
-  /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
-  readonly keepMs?: number | false
-}
-
-/** What was not written. refused: the lease is gone. busy: still held, but locked by another transaction; send it again. */
-export interface NotWritten {
-  readonly refused: Lease[]
-  readonly busy: Lease[]
-}
-
-/** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
-export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
-  const { first, repeated } = onePerLease(items)
-  const forgotten = first.filter(({ keepMs }) => keepMs === false)
-  const { refused, busy, keyed } = await completeAndForget(lane, worker, forgotten)
-  const kept = forgotten.length === 0 ? first : [...first.filter(({ keepMs }) => keepMs !== false), ...keyed]
-  const more = await completeAndKeep(lane, worker, kept)
-  return {
-    refused: [...refused, ...more.refused, ...repeated].map(leaseOf),
-    busy: [...busy, ...more.busy].map(leaseOf),
-  }
-}
-
-async function completeAndForget(
-  lane: Lane,
-  worker: Worker,
-  items: readonly Completion[],
-): Promise<{ refused: Completion[]; busy: Completion[]; keyed: Completion[] }> {
-  if (items.length === 0) return { refused: [], busy: [], keyed: [] }
-  const fenced = fences(items)
-  if (items.length >= MANY) {
-    const [row] = await lane.run<'done'>(COMPLETE_AND_FORGET_MANY, [...fenced, worker.id])
-    if (row!.done === 't') return { refused: [], busy: [], keyed: [] }
-  }
-  const [row] = await lane.run<'refused' | 'busy' | 'keyed'>(COMPLETE_AND_FORGET, fenced)
-  const at = (positions: string | null | undefined) => itemsAt(items, positions)
-  return { refused: at(row?.refused), busy: at(row?.busy), keyed: at(row?.keyed) }
-}
-
-async function completeAndKeep(
-  lane: Lane,
-  worker: Worker,
-  items: readonly Completion[],
-): Promise<{ refused: Completion[]; busy: Completion[] }> {
-  if (items.length === 0) return { refused: [], busy: [] }
-  const [row] = await lane.run<'refused' | 'busy'>(COMPLETE, completeArguments(worker, items))
-  return { refused: itemsAt(items, row?.refused), busy: itemsAt(items, row?.busy) }
-}
-
-function completeArguments(worker: Worker, items: readonly Completion[]): unknown[] {
-  return [
-    ...fences(items),
-    items.map(({ result, resultJson }) => resultJson ?? (result === undefined ? null : encodeSafely(result))),
-    numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS)))),
-    worker.id,
-  ]
-}
-
-/** Completes and claims in one statement: all of it happens, or nothing. No two of the items are of one job. */
-export async function turn(
-  lane: Lane,
-  items: readonly Completion[],
-  request: ClaimRequest,
-  walk: Walk,
-): Promise<{ readonly ended: NotWritten; readonly claimed: Claimed }> {
-  const rows = await lane.run<ClaimColumn | 'refused' | 'busy'>(TURN, [
-    ...completeArguments(request.worker, items),
-    ...claimArguments(request, walk),
-    request.share ?? request.limit,
-  ])
-  const { refused, busy, available_at } = rows[0]!
-  return {
-    ended: { refused: itemsAt(items, refused).map(leaseOf), busy: itemsAt(items, busy).map(leaseOf) },
-    // Without a time the row is not the claim's: everything that was asked for is paused.
-    claimed: toClaimed(request, available_at === null ? [] : rows),
-  }
-}
-
-/** The items at these positions, counted from 1, as Postgres prints an array. */
-function itemsAt<Item>(items: readonly Item[], positions: string | null | undefined): Item[] {
-  if (positions == null) return []
-  return positions
-    .slice(1, -1)
-    .split(',')
-    .map((position) => items[Number(position) - 1]!)
-}
-
-/**
- * Ends one job inside the caller's transaction: the job is done exactly when that transaction commits. Throws
- * LeaseLostError when the lease is gone, so that the transaction rolls back; TransactionConflictError when Postgres gave it up,
- * as it may under a stricter level than READ COMMITTED, or when two that hold the lease both complete the job.
- */
-export async function completeWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
-  await beInATransaction(tx)
-  await settlingConflicts(tx.standsAlone, () => endWithin(tx, worker, item))
-}
-
-async function endWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
-  const { busy } = await ended(tx, worker, item)
-  if (busy.length === 0) return
-  // A sweep or a cancel is looking at the row. They take milliseconds: wait, and then we know.
-  await tx.run(HOLD, [item.jobId, item.claimId])
-  if ((await ended(tx, worker, item)).busy.length > 0) throw new LeaseLostError(item)
-}
-
-/** What is done in the caller's transaction would mean nothing without one. */
-export async function beInATransaction(tx: Lane): Promise<void> {
-  await tx.run(BE_IN_A_TRANSACTION, []).catch(refuseWithoutTransaction)
-}
-
-async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
-  const answer = await complete(tx, worker, [item])
-  if (answer.refused.length > 0) throw new LeaseLostError(item)
-  return answer
-}
 
 /** Why a worker buries a job. */
 export type BuryReason = 'fatal' | 'invalid_input' | 'effect_unknown'
@@ -263,7 +120,7 @@ export async function recorded(lane: Lane, leases: readonly Lease[]): Promise<Re
 }
 
 // One claim has one outcome: of two in a batch the first counts and the second is refused, as it would be a batch later.
-function onePerLease<Item extends Lease>(items: readonly Item[]): { first: readonly Item[]; repeated: Item[] } {
+export function onePerLease<Item extends Lease>(items: readonly Item[]): { first: readonly Item[]; repeated: Item[] } {
   if (new Set(items.map(({ jobId }) => jobId)).size === items.length) return { first: items, repeated: [] }
   const seen = new Set<string>()
   const first: Item[] = []
@@ -282,7 +139,7 @@ export function fence({ jobId, claimId }: Pick<Lease, 'jobId' | 'claimId'>): [st
   return [checkId('jobId', jobId), checkId('claimId', claimId)]
 }
 
-function fences(leases: readonly Lease[]): [string, string] {
+export function fences(leases: readonly Lease[]): [string, string] {
   const jobIds = leases.map((lease) => lease.jobId)
   // Jobs of one claim follow each other: what was checked once need not be checked again.
   const claimIds = leases.map(({ claimId }, index) =>
@@ -292,7 +149,7 @@ function fences(leases: readonly Lease[]): [string, string] {
 }
 
 // Backoffs and reasons come from user code while a failure is being recorded, and recording must not fail.
-function safeDelay(delayMs: number): number {
+export function safeDelay(delayMs: number): number {
   return typeof delayMs === 'number' && delayMs > 0 ? Math.min(delayMs, CENTURY_MS) : 0
 }
 

@@ -21,18 +21,9 @@ import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
 import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../jobs/claim.ts'
+import { type Completion, complete, completeWithin } from '../jobs/completion.ts'
 import { type ClaimedJob, type ClaimId, type JobId, type Lease, leaseOf, type Worker } from '../jobs/job.ts'
-import {
-  type Completion,
-  complete,
-  completeWithin,
-  progress,
-  type Recorded,
-  recorded,
-  type Settlement,
-  settle,
-  wasRecorded,
-} from '../jobs/outcome.ts'
+import { progress, type Recorded, recorded, type Settlement, settle, wasRecorded } from '../jobs/outcome.ts'
 import { everyStart } from '../jobs/scan-cursors.ts'
 import { Events } from './events.ts'
 import { ManualDuties } from './manual-duties.ts'

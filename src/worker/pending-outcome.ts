@@ -1,8 +1,9 @@
 /** What is to be recorded of a job, and what became of that. */
 import { RolledBackError } from '../core/errors.ts'
 import { encodeSafely } from '../core/storable.ts'
+import type { Completion } from '../jobs/completion.ts'
 import { type Lease, leaseOf } from '../jobs/job.ts'
-import { type Completion, type Recorded, type Settlement, wasRecorded } from '../jobs/outcome.ts'
+import { type Recorded, type Settlement, wasRecorded } from '../jobs/outcome.ts'
 import type { HeldJob } from './job.ts'
 
 /** What an error may come to, roughly; it is rendered when it is sent. */

@@ -18,8 +18,8 @@ import { monotonicMs, Pause } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import { type Claimed, type ClaimRequest, claimAndMeasure } from '../jobs/claim.ts'
+import { type Completion, complete, MANY, type NotWritten, turn } from '../jobs/completion.ts'
 import type { Worker } from '../jobs/job.ts'
-import { type Completion, complete, MANY, type NotWritten, turn } from '../jobs/outcome.ts'
 import type { Walk } from '../jobs/scan-cursors.ts'
 
 /** Completions that are back so soon are worth waiting for. */

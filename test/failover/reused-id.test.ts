@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { kind, Leasehold } from '../../src/index.ts'
-import { complete } from '../../src/jobs/outcome.ts'
+import { complete } from '../../src/jobs/completion.ts'
 import { FAILOVERS, type KindOfFailover, useUpLoggedIds } from '../support/failover.ts'
 import { enqueueOne, jobRow } from '../support/queue.ts'
 import {

@@ -7,18 +7,10 @@ import { withTransaction } from '../../src/db/transaction.ts'
 import { assertLease } from '../../src/effects/lease.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { claim, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
+import { type Completion, complete, completeWithin } from '../../src/jobs/completion.ts'
 import type { JobId } from '../../src/jobs/job.ts'
 import { cancel } from '../../src/jobs/operator.ts'
-import {
-  type Completion,
-  cancelRequests,
-  complete,
-  completeWithin,
-  progress,
-  recorded,
-  type Settlement,
-  settle,
-} from '../../src/jobs/outcome.ts'
+import { cancelRequests, progress, recorded, type Settlement, settle } from '../../src/jobs/outcome.ts'
 import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { fencedTable } from '../../src/tables/index.ts'
 import { freshDatabase } from '../support/database.ts'

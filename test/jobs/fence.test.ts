@@ -5,19 +5,12 @@ import { LeaseLostError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
 import { claim, newClaimId, renew } from '../../src/jobs/claim.ts'
+import { complete, completeWithin } from '../../src/jobs/completion.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { type Lease, leaseOf } from '../../src/jobs/job.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import { COMPLETE } from '../../src/jobs/outcome.sql.ts'
-import {
-  cancelRequests,
-  complete,
-  completeWithin,
-  progress,
-  recorded,
-  type Settlement,
-  settle,
-} from '../../src/jobs/outcome.ts'
+import { cancelRequests, progress, recorded, type Settlement, settle } from '../../src/jobs/outcome.ts'
 import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { suiteDatabase } from '../support/database.ts'
 import { claimNext, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
+import { complete } from '../../src/jobs/completion.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import { pruneDeadLetters, pruneKeys } from '../../src/jobs/housekeeping.ts'
 import { redrive } from '../../src/jobs/operator.ts'
-import { complete, settle } from '../../src/jobs/outcome.ts'
+import { settle } from '../../src/jobs/outcome.ts'
 import { freshDatabase } from '../support/database.ts'
 import { claimNext, newWorker, pruneHistory } from '../support/queue.ts'
 

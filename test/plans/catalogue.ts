@@ -74,6 +74,7 @@ export const FINISHES: Record<string, string> = {
   ),
   'completed and not kept': finish('completed', 'keep_ms => null'),
   'completed and not kept, by claim': finish('completed', 'fence => 1'),
+  'completed and kept, by claim': finish('completed', 'fence => 1, keep_all_ms => 1000'),
   cancelled: finish('cancelled', repeated("'why'", 'text')),
   'dead letters': finish('dead_letter', repeated("'fatal'", 'text')),
 }
@@ -173,7 +174,7 @@ export const NOW_AND_THEN: Record<string, Hot> = {
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
   housekeepingSql.LOOK_BEFORE_SWEEP, // one row
-  outcomeSql.COMPLETE_AND_FORGET_MANY, // see FINISHES
+  outcomeSql.COMPLETE_MANY, // see FINISHES
   outcomeSql.FORGIVE,
   outcomeSql.BE_IN_A_TRANSACTION,
   ...Object.values(savepointSql), // no plan

@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { Lane } from '../../src/db/lane.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
+import { type Completion, complete, type NotWritten } from '../../src/jobs/completion.ts'
 import { enqueue, type NewJob } from '../../src/jobs/enqueue.ts'
 import { dropPartitions, pruneAttempts, pruneFinished } from '../../src/jobs/housekeeping.ts'
 import type { ClaimedJob, JobId, Worker } from '../../src/jobs/job.ts'
-import { type Completion, complete, type NotWritten } from '../../src/jobs/outcome.ts'
 import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import type { TestDatabase } from './database.ts'
 

@@ -1,0 +1,176 @@
+import { LeaseLostError } from '../core/errors.ts'
+import { encodeSafely } from '../core/storable.ts'
+import { settlingConflicts } from '../db/conflict.ts'
+import type { Lane } from '../db/lane.ts'
+import { idArray, numericArray } from '../db/parameters.ts'
+import { refuseWithoutTransaction } from '../db/savepoint.ts'
+import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
+import { type Lease, leaseOf, type Worker } from './job.ts'
+import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_AND_FORGET, COMPLETE_MANY, HOLD, TURN } from './outcome.sql.ts'
+import { fences, onePerLease, safeDelay } from './outcome.ts'
+import type { Walk } from './scan-cursors.ts'
+
+/** How long a finished job is kept by default; leasehold.archive.forget_at has the same default. */
+export const KEEP_MS = 7 * 86_400_000
+
+/** From so many on it is cheaper not to look at each job by itself. */
+export const MANY = 50
+
+export interface Completion extends Lease {
+  readonly result?: unknown
+  /** The result as encodeSafely made it, if that was done already. */
+  readonly resultJson?: string
+  /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
+  readonly keepMs?: number | false
+}
+
+/** What was not written. refused: the lease is gone. busy: still held, but locked by another transaction; send it again. */
+export interface NotWritten {
+  readonly refused: Lease[]
+  readonly busy: Lease[]
+}
+
+/** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
+export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+  const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
+  if (left.length === 0) return { refused: [], busy: [] }
+  const { first, repeated } = onePerLease(left)
+  const forgotten = first.filter(({ keepMs }) => keepMs === false)
+  const { refused, busy, keyed } = await completeAndForget(lane, forgotten)
+  const kept = forgotten.length === 0 ? first : [...first.filter(({ keepMs }) => keepMs !== false), ...keyed]
+  const more = await completeAndKeep(lane, worker, kept)
+  return {
+    refused: [...refused, ...more.refused, ...repeated].map(leaseOf),
+    busy: [...busy, ...more.busy].map(leaseOf),
+  }
+}
+
+/** Those without a result that are kept for the same time go together. Returns the ones that were not completed. */
+async function completeMany(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<Completion[]> {
+  const left: Completion[] = []
+  const alike = new Map<number | false, Completion[]>()
+  for (const item of items) {
+    const { result, resultJson, keepMs = KEEP_MS } = item
+    if (result !== undefined || resultJson !== undefined) left.push(item)
+    else listIn(alike, keepMs).push(item)
+  }
+  for (const [keepMs, group] of alike) {
+    if (group.length < MANY || !(await completeAlike(lane, worker, group, keepMs))) left.push(...group)
+  }
+  return left
+}
+
+/** All of them, or none: false when one is locked, or not held any more. */
+async function completeAlike(
+  lane: Lane,
+  worker: Worker,
+  items: readonly Completion[],
+  keepMs: number | false,
+): Promise<boolean> {
+  const ofClaim = new Map<string, string[]>()
+  for (const { claimId, jobId } of items) listIn(ofClaim, claimId).push(jobId)
+  const [row] = await lane.run<'done'>(COMPLETE_MANY, [
+    idArray('jobId', [...ofClaim.values()].flat()),
+    idArray('claimId', [...ofClaim.keys()]),
+    numericArray([...ofClaim.values()].map((jobIds) => jobIds.length)),
+    worker.id,
+    keepMs === false ? null : safeDelay(keepMs),
+  ])
+  return row!.done === 't'
+}
+
+function listIn<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {
+  let list = lists.get(key)
+  if (list === undefined) {
+    list = []
+    lists.set(key, list)
+  }
+  return list
+}
+
+async function completeAndForget(
+  lane: Lane,
+  items: readonly Completion[],
+): Promise<{ refused: Completion[]; busy: Completion[]; keyed: Completion[] }> {
+  if (items.length === 0) return { refused: [], busy: [], keyed: [] }
+  const [row] = await lane.run<'refused' | 'busy' | 'keyed'>(COMPLETE_AND_FORGET, fences(items))
+  const at = (positions: string | null | undefined) => itemsAt(items, positions)
+  return { refused: at(row?.refused), busy: at(row?.busy), keyed: at(row?.keyed) }
+}
+
+async function completeAndKeep(
+  lane: Lane,
+  worker: Worker,
+  items: readonly Completion[],
+): Promise<{ refused: Completion[]; busy: Completion[] }> {
+  if (items.length === 0) return { refused: [], busy: [] }
+  const [row] = await lane.run<'refused' | 'busy'>(COMPLETE, completeArguments(worker, items))
+  return { refused: itemsAt(items, row?.refused), busy: itemsAt(items, row?.busy) }
+}
+
+function completeArguments(worker: Worker, items: readonly Completion[]): unknown[] {
+  return [
+    ...fences(items),
+    items.map(({ result, resultJson }) => resultJson ?? (result === undefined ? null : encodeSafely(result))),
+    numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS)))),
+    worker.id,
+  ]
+}
+
+/** Completes and claims in one statement: all of it happens, or nothing. No two of the items are of one job. */
+export async function turn(
+  lane: Lane,
+  items: readonly Completion[],
+  request: ClaimRequest,
+  walk: Walk,
+): Promise<{ readonly ended: NotWritten; readonly claimed: Claimed }> {
+  const rows = await lane.run<ClaimColumn | 'refused' | 'busy'>(TURN, [
+    ...completeArguments(request.worker, items),
+    ...claimArguments(request, walk),
+    request.share ?? request.limit,
+  ])
+  const { refused, busy, available_at } = rows[0]!
+  return {
+    ended: { refused: itemsAt(items, refused).map(leaseOf), busy: itemsAt(items, busy).map(leaseOf) },
+    // Without a time the row is not the claim's: everything that was asked for is paused.
+    claimed: toClaimed(request, available_at === null ? [] : rows),
+  }
+}
+
+/** The items at these positions, counted from 1, as Postgres prints an array. */
+function itemsAt<Item>(items: readonly Item[], positions: string | null | undefined): Item[] {
+  if (positions == null) return []
+  return positions
+    .slice(1, -1)
+    .split(',')
+    .map((position) => items[Number(position) - 1]!)
+}
+
+/**
+ * Ends one job inside the caller's transaction: the job is done exactly when that transaction commits. Throws
+ * LeaseLostError when the lease is gone, so that the transaction rolls back; TransactionConflictError when Postgres gave it up,
+ * as it may under a stricter level than READ COMMITTED, or when two that hold the lease both complete the job.
+ */
+export async function completeWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
+  await beInATransaction(tx)
+  await settlingConflicts(tx.standsAlone, () => endWithin(tx, worker, item))
+}
+
+async function endWithin(tx: Lane, worker: Worker, item: Completion): Promise<void> {
+  const { busy } = await ended(tx, worker, item)
+  if (busy.length === 0) return
+  // A sweep or a cancel is looking at the row. They take milliseconds: wait, and then we know.
+  await tx.run(HOLD, [item.jobId, item.claimId])
+  if ((await ended(tx, worker, item)).busy.length > 0) throw new LeaseLostError(item)
+}
+
+/** What is done in the caller's transaction would mean nothing without one. */
+export async function beInATransaction(tx: Lane): Promise<void> {
+  await tx.run(BE_IN_A_TRANSACTION, []).catch(refuseWithoutTransaction)
+}
+
+async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
+  const answer = await complete(tx, worker, [item])
+  if (answer.refused.length > 0) throw new LeaseLostError(item)
+  return answer
+}
