@@ -2,9 +2,11 @@ import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import { SchemaError } from '../core/errors.ts'
 import { checkTx, hasFailed, queryableOf, type Tx } from './tx.ts'
 
+export type Answer = Pick<QueryArrayResult, 'rows' | 'fields'> & Partial<Pick<QueryArrayResult, 'rowCount'>>
+
 /** Anything that runs a query: a pool, a client, the caller's open transaction. */
 export interface Queryable {
-  query(config: QueryArrayConfig): Promise<QueryArrayResult>
+  query(config: QueryArrayConfig): Promise<Answer>
 }
 
 export interface LaneOptions {
@@ -77,8 +79,8 @@ export class Lane {
     }
     const { rows, fields } = await this.#db.query(query).catch((error) => this.#explain(error))
     if (rows.length === 0) return []
-    if (rendered.shape === undefined || !hasColumns(rendered.shape, fields)) rendered.shape = shapeOf(fields)
-    const { NamedRow } = rendered.shape
+    if (rendered.shape?.fields !== fields && !hasColumns(rendered.shape, fields)) rendered.shape = shapeOf(fields)
+    const { NamedRow } = rendered.shape!
     return rows.map((cells) => new NamedRow(cells as unknown as Cells) as unknown as Row<Column>)
   }
 
@@ -107,15 +109,17 @@ interface Rendered {
   shape: Shape | undefined
 }
 
+type Fields = readonly { readonly name: string }[]
+
 interface Shape {
-  readonly columns: readonly string[]
+  readonly fields: Fields
   readonly NamedRow: new (cells: Cells) => object
 }
 
 const CELLS = Symbol('cells')
 
 /** Getters over the driver's array: names cost nothing until they are read. */
-function shapeOf(fields: readonly { readonly name: string }[]): Shape {
+function shapeOf(fields: Fields): Shape {
   class NamedRow {
     readonly [CELLS]: Cells
     constructor(cells: Cells) {
@@ -129,9 +133,9 @@ function shapeOf(fields: readonly { readonly name: string }[]): Shape {
       },
     })
   })
-  return { columns: fields.map(({ name }) => name), NamedRow }
+  return { fields, NamedRow }
 }
 
-function hasColumns({ columns }: Shape, fields: readonly { readonly name: string }[]): boolean {
-  return columns.length === fields.length && columns.every((column, index) => column === fields[index]!.name)
+function hasColumns(shape: Shape | undefined, fields: Fields): boolean {
+  return shape?.fields.length === fields.length && fields.every(({ name }, index) => name === shape.fields[index]!.name)
 }

@@ -9,12 +9,13 @@
  * is certainly not carried out, and its connection stays usable. Poolers refuse or drop that setting, so a statement that
  * misses our deadline is cancelled as well (decisions/0028).
  */
-import type { QueryArrayConfig, QueryArrayResult } from 'pg'
+import type { QueryArrayConfig } from 'pg'
 import pg from 'pg'
 import { DeadlineError } from '../core/errors.ts'
 import { withDeadline } from '../core/timer.ts'
 import { cancelAndDestroy, destroy } from './cancel.ts'
-import type { Queryable } from './lane.ts'
+import type { Answer, Queryable } from './lane.ts'
+import { type Columns, sendPrepared } from './statement.ts'
 
 export interface SessionOptions {
   readonly connection: pg.ClientConfig
@@ -28,6 +29,7 @@ export interface SessionOptions {
 export class Session implements Queryable {
   readonly #options: SessionOptions
   #client: pg.Client | undefined
+  #columns: Columns = new Map()
   #connecting: ((error: Error) => void) | undefined
   #turn: Promise<unknown> = Promise.resolve()
   #closed = false
@@ -37,7 +39,7 @@ export class Session implements Queryable {
     this.#options = options
   }
 
-  query(config: QueryArrayConfig): Promise<QueryArrayResult> {
+  query(config: QueryArrayConfig): Promise<Answer> {
     const answer = this.#turn.then(() => this.#send(config))
     this.#turn = answer.catch(() => {})
     return answer
@@ -62,7 +64,7 @@ export class Session implements Queryable {
     this.#connecting?.(new DeadlineError('Connecting', this.#options.deadlineMs))
   }
 
-  async #send(config: QueryArrayConfig): Promise<QueryArrayResult> {
+  async #send(config: QueryArrayConfig): Promise<Answer> {
     if (this.#abandoned) notCarriedOut(new DeadlineError('Waiting for the database', this.#options.deadlineMs))
     const client = this.#client ?? (await this.#connect().catch(notCarriedOut))
     const { deadlineMs, connection } = this.#options
@@ -71,7 +73,10 @@ export class Session implements Queryable {
       late = new DeadlineError('A statement', deadlineMs)
       return late
     }
-    const query = client.query(config)
+    const query =
+      config.name === undefined
+        ? client.query(config)
+        : sendPrepared(client, { ...config, name: config.name }, this.#columns)
     try {
       return await withDeadline(query, deadlineMs, isLate)
     } catch (error) {
@@ -102,6 +107,8 @@ export class Session implements Queryable {
     const client = new pg.Client({
       keepAlive: true,
       ...connection,
+      // One statement is sent at a time anyway, and the driver refuses our own in a pipeline.
+      pipeline: false,
       // Not enumerable on the options of a pool, so a spread does not copy it.
       password: connection.password,
       connectionTimeoutMillis: Math.min(connection.connectionTimeoutMillis || deadlineMs, deadlineMs),
@@ -124,6 +131,7 @@ export class Session implements Queryable {
       this.#connecting = undefined
     }
     this.#client = client
+    this.#columns = new Map()
     return client
   }
 
@@ -184,10 +192,10 @@ function isCancelled(error: unknown): boolean {
 /**
  * Whether the connection is usable after this error. It is after an ordinary refusal. It is not after a server that shuts
  * down (57P), one that became read-only because another was promoted (25006), a pooler that mixed up prepared statements
- * (26000, 42P05), or any error that did not come from a server.
+ * (26000, 42P05), a migration that changed the columns of a prepared statement (0A000), or any error that did not come from a server.
  */
 function isUsableAfter(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return false
   const code = error.code ?? ''
-  return !/^(57P..|08...|25006|53300|26000|42P05)$/.test(code)
+  return !/^(57P..|08...|25006|53300|26000|42P05|0A000)$/.test(code)
 }

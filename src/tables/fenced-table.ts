@@ -1,10 +1,9 @@
-import type { QueryArrayResult } from 'pg'
 import { checkInteger } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import { quoteName, quoteTable, renderNames } from '../db/identifier.ts'
-import { asPrinted, type Cells, type Queryable } from '../db/lane.ts'
+import { type Answer, asPrinted, type Cells, type Queryable } from '../db/lane.ts'
 import { isPool } from '../db/transaction.ts'
 import { FENCED_COLUMN, FENCED_FIND, FENCED_WRITE } from './fenced-table.sql.ts'
 
@@ -81,7 +80,7 @@ export class FencedTable<Column extends string = string> {
     }
   }
 
-  #send(db: Queryable, text: string, values: unknown[]): Promise<QueryArrayResult> {
+  #send(db: Queryable, text: string, values: unknown[]): Promise<Answer> {
     return settlingConflicts(isPool(db), () => db.query({ text, values, rowMode: 'array', types: asPrinted }))
   }
 

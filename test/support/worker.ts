@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import pg from 'pg'
 import type { ConnectionOptions } from '../../src/db/connection.ts'
+import { Session } from '../../src/db/session.ts'
 import {
   type Handler,
   handle,
@@ -178,19 +179,17 @@ export function statements(t: Undo): string[] {
   return names
 }
 
-/** How many statements of this process are in flight, from now on until the test ends. */
+/** How many statements of workers are in flight in this process, from now on until the test ends. */
 export function unanswered(t: Undo): () => number {
   let open = 0
-  const { prototype } = pg.Client
+  const { prototype } = Session
   const { query } = prototype
-  prototype.query = function (this: pg.Client, ...args: unknown[]) {
-    const answer = (query as (...args: unknown[]) => unknown).apply(this, args)
-    if (!(answer instanceof Promise)) return answer
+  prototype.query = function (this: Session, config) {
     open++
-    const closed = () => void open--
-    answer.then(closed, closed)
-    return answer
-  } as typeof query
+    return query.call(this, config).finally(() => {
+      open--
+    })
+  }
   t.after(() => {
     prototype.query = query
   })

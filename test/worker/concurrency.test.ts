@@ -1,7 +1,7 @@
 // How much a worker claims at a time, and what it leaves to others.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pg from 'pg'
+import { Session } from '../../src/db/session.ts'
 import { handle, type Job, type JobId, kind } from '../../src/index.ts'
 import { gate } from '../support/gate.ts'
 import { jobRow } from '../support/queue.ts'
@@ -241,21 +241,19 @@ test('a slot freed while a claim is in flight is filled afterwards', async (t) =
 
 /** Holds the reply to a statement until the test lets it go. */
 function holdAnswers(undo: Undo, statement: string): { holdNext(): Promise<() => void> } {
-  const { prototype } = pg.Client
+  const { prototype } = Session
   const { query } = prototype
   let arrived: ((go: () => void) => void) | undefined
-  prototype.query = async function (this: pg.Client, ...args: unknown[]) {
-    const [config] = args as [{ text?: string } | string]
-    const answer = await (query as (...args: unknown[]) => Promise<unknown>).apply(this, args)
-    const text = typeof config === 'string' ? config : (config?.text ?? '')
-    if (arrived !== undefined && text.startsWith(statement)) {
+  prototype.query = async function (this: Session, config) {
+    const answer = await query.call(this, config)
+    if (arrived !== undefined && config.text.startsWith(statement)) {
       const { opened, open } = gate()
       arrived(open)
       arrived = undefined
       await opened
     }
     return answer
-  } as typeof query
+  }
   undo.after(() => {
     prototype.query = query
   })

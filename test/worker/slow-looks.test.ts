@@ -1,7 +1,7 @@
 // Looks that are slow, or only seem to be: what the worker reports to its cursors.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import pg from 'pg'
+import { Session } from '../../src/db/session.ts'
 import { handle, kind } from '../../src/index.ts'
 import { type Asked, ScanCursors } from '../../src/jobs/scan-cursors.ts'
 import { movableClock } from '../support/movable-clock.ts'
@@ -56,12 +56,11 @@ test('network latency does not count as the duration of a look', async (t) => {
     prices.push(args[1].walkMs)
     return learn.apply(this, args)
   })
-  const { query } = pg.Client.prototype
-  t.mock.method(pg.Client.prototype, 'query', function (this: pg.Client, ...args: unknown[]) {
-    const answer = (query as (...args: unknown[]) => unknown).apply(this, args)
-    const { text } = args[0] as { readonly text?: string }
-    if (!text?.startsWith('-- job.claim\n')) return answer
-    return (answer as Promise<unknown>).finally(() => clock.pass(AGES_MS))
+  const { query } = Session.prototype
+  t.mock.method(Session.prototype, 'query', async function (this: Session, ...args: Parameters<typeof query>) {
+    const answer = await query.apply(this, args)
+    if (args[0].text.startsWith('-- job.claim\n')) clock.pass(AGES_MS)
+    return answer
   })
   worker([handle(task, () => {})], { poll: 20 })
   await until('it has looked', () => prices.length > 1)

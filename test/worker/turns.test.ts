@@ -23,8 +23,8 @@ function scene(t: TestContext) {
   const query = (config: { text: string }) => {
     const name = /^-- (\S+)/.exec(config.text)![1]!
     sent.push(name)
-    const fields = ['available_at', 'refused', 'busy'].map((column) => ({ name: column }))
-    const rows = name === 'job.turn' ? [[null, null, null]] : []
+    const fields = ['available_at', 'refused', 'busy', 'done'].map((column) => ({ name: column }))
+    const rows = name === 'job.turn' || name === 'job.complete_many' ? [[null, null, null, 't']] : []
     return new Promise((resolve) => open.push(() => resolve({ rows, fields })))
   }
   const lane = new Lane({ query } as never)
@@ -81,7 +81,7 @@ test('no claim waits for many completions, or for a statement where statements t
   void complete(MANY)
   void claim()
   await settled()
-  assert.deepEqual(sent.toSorted(), ['job.claim', 'job.complete'])
+  assert.deepEqual(sent.toSorted(), ['job.claim', 'job.complete_many'])
   await answer()
   await answer()
   turns.open()

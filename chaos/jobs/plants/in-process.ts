@@ -35,6 +35,11 @@ function rewriteStatements(rewrites: readonly Rewrite[], witness: Witness): void
     const changed = text!.replace(found.from, found.to)
     if (changed !== text && !seen.has(changed)) witness.write('planted')
     seen.add(changed)
-    return query.call(this, typeof config === 'string' ? changed : { ...(config as object), text: changed }, ...rest)
+    // Changed in place: a prepared statement is an object of the library's own.
+    return query.call(
+      this,
+      typeof config === 'string' ? changed : Object.assign(config as object, { text: changed }),
+      ...rest,
+    )
   }
 }
