@@ -140,7 +140,7 @@ export class Consumer extends Service<ConsumerEvents> {
     const { isGrouped } = this.#settings
     for (const held of received) {
       this.events.note('received', held)
-      if (held.receiveCount > 1) this.events.note('redelivered', held)
+      if (held.delivery.receiveCount > 1) this.events.note('redelivered', held)
     }
     await this.#visibility.hold(received)
     // Also expired ones: each has its turn, which does nothing, so that those behind it in its group do not go on.

@@ -83,7 +83,7 @@ export interface Reading {
 export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Disposition> {
   let body: unknown
   try {
-    const read = await readBody(held.text, reading)
+    const read = await readBody(held.delivery.text, reading)
     if ('end' in read) return read
     body = read.body
   } catch (error) {

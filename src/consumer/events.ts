@@ -124,7 +124,7 @@ export function ofQueue(title: string, queue: string, log: Log): Log {
     })
 }
 
-export function infoOf({ id, rowId, groupId, receiveCount }: HeldMessage): MessageInfo {
+export function infoOf({ delivery: { id, groupId, receiveCount }, rowId }: HeldMessage): MessageInfo {
   const info: { -readonly [Name in keyof MessageInfo]: MessageInfo[Name] } = { messageId: id, receiveCount }
   if (rowId !== undefined) info.rowId = rowId
   if (groupId !== undefined) info.groupId = groupId

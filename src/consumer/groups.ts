@@ -101,6 +101,6 @@ export class Groups {
 }
 
 /** A queue without group ids is one group. */
-function nameOf({ groupId }: HeldMessage): string {
-  return groupId ?? ''
+function nameOf({ delivery }: HeldMessage): string {
+  return delivery.groupId ?? ''
 }

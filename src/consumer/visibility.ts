@@ -121,7 +121,7 @@ export class Visibility {
   async #ask(batch: readonly HeldMessage[]): Promise<readonly Refusal[]> {
     const sentAt = monotonicMs()
     const entries = batch.map((held) => ({
-      receipt: held.receipt,
+      receipt: held.delivery.receipt,
       seconds: this.#broker.secondsFor(held, sentAt, this.#timeoutMs),
     }))
     const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), this.#broker.answerMs)
@@ -169,7 +169,7 @@ export class Visibility {
     this.release(held)
     held.expire(
       new Error(
-        `The visibility of message ${held.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`,
+        `The visibility of message ${held.delivery.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`,
       ),
     )
     this.#events.expired(held, why)

@@ -138,7 +138,7 @@ test('every entry of the log names the queue, and lines without a message begin 
   events.problem('deleting', new Error('no'))
   events.fine('deleting')
   events.fine('receiving')
-  events.log('info', { id: 'm', receiveCount: 1 } as HeldMessage, 'was handled')
+  events.log('info', { delivery: { id: 'm', receiveCount: 1 } } as HeldMessage, 'was handled')
   assert.deepEqual(
     log.map(({ message }) => message),
     [

@@ -37,7 +37,7 @@ function extending(t: TestContext, timeoutMs: number, answer: (extension: Extens
   const queue = Object.assign(new SqsQueue({} as SqsClient, 'http://localhost/q'), { hide })
   const visibility = new Visibility(queue as unknown as SqsQueue, timeoutMs, 3_600_000_000, {
     extended: () => {},
-    expired: ({ id }) => expired.push(id),
+    expired: ({ delivery: { id } }) => expired.push(id),
     problem: (error) => assert.fail(String(error)),
   })
   visibility.start()
