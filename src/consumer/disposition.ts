@@ -8,14 +8,7 @@ import { DatabaseAway } from './database-away.ts'
 import { type AnyAttributes, HandedMessage, type HeldMessage, type Message } from './held.ts'
 
 /** Why a message can never be handled. A handler may use any other text. */
-export type DeadReason =
-  | 'too_large'
-  | 'not_json'
-  | 'invalid_body'
-  | 'unknown_kind'
-  | 'key_conflict'
-  | 'fatal'
-  | (string & {})
+export type DeadReason = 'not_json' | 'invalid_body' | 'unknown_kind' | 'key_conflict' | 'fatal' | (string & {})
 
 /** Why a message is returned. */
 export type ReturnReason =
@@ -76,7 +69,6 @@ export interface Reading {
   /** Messages of a group are handled one after another. */
   readonly isGrouped: boolean
   readonly body: Schema | 'text' | 'json'
-  readonly maxBodyBytes: number
 }
 
 /** Never rejects. */
@@ -100,8 +92,7 @@ export async function dispositionOf(held: HeldMessage, reading: Reading, handle:
   }
 }
 
-async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<{ body: unknown } | Disposition> {
-  if (Buffer.byteLength(text) > maxBodyBytes) return { end: 'dead_letter', reason: 'too_large' }
+async function readBody(text: string, { body }: Reading): Promise<{ body: unknown } | Disposition> {
   if (body === 'text') return { body: text }
   let value: unknown
   try {

@@ -49,7 +49,7 @@ test('a stop aborts the long poll', async (t) => {
     polling.open()
     return silence(signal)
   })
-  const busy = consumer({ queueUrl: url, wait: '20s', handle: () => {} }, client)
+  const busy = consumer({ queueUrl: url, handle: () => {} }, client)
   await polling.opened
   const stopped = busy.stop()
   assert.equal(hungUp!.aborted, true)
