@@ -3,9 +3,7 @@
 import type { ClientBase } from 'pg'
 import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
-import { checkOptions } from './core/options.ts'
 import { parseInput } from './core/schema.ts'
-import { sleep } from './core/timer.ts'
 import { Connection, type ConnectionOptions } from './db/connection.ts'
 import { migrate } from './db/migrate.ts'
 import type { Tx } from './db/tx.ts'
@@ -32,9 +30,9 @@ import {
   type ByOption,
   type CancelOptions,
   type CancelOutcome,
-  cancel,
-  findDeadLetters,
-  redrive,
+  cancelOne,
+  type RedriveFilter,
+  redriveWhich,
 } from './jobs/operator.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
@@ -44,17 +42,6 @@ import { type ClaimOptions, type ManualJob, ManualWorker } from './worker/manual
 import type { WorkerOptions } from './worker/options.ts'
 import type { Tally } from './worker/outcome-events.ts'
 import { Worker } from './worker/worker.ts'
-
-const BUSY_AGAIN_MS = 20
-const BUSY_AT_MOST = 100
-
-export interface RedriveFilter {
-  readonly kind: Kind
-  /** Only dead letters with this reason, such as attempts_exhausted. */
-  readonly reason?: string
-  /** Oldest first. Default: 1,000, at most 10,000. */
-  readonly limit?: number
-}
 
 export class Leasehold {
   readonly #connection: Connection
@@ -148,13 +135,8 @@ export class Leasehold {
    * A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or there is no such job. The reason is
    * kept with the job, `by` in the record of operator actions.
    */
-  async cancel(jobId: string, options: CancelOptions = {}): Promise<CancelOutcome> {
-    checkOptions('cancel', options, ['by', 'reason'])
-    for (let tries = 0; ; tries++) {
-      const [answer] = await cancel(this.#connection.lane, [jobId as JobId], options)
-      if (answer!.outcome !== 'busy' || tries === BUSY_AT_MOST) return answer!.outcome
-      await sleep(BUSY_AGAIN_MS)
-    }
+  cancel(jobId: string, options?: CancelOptions): Promise<CancelOutcome> {
+    return cancelOne(this.#connection.lane, jobId as JobId, options)
   }
 
   /**
@@ -171,16 +153,8 @@ export class Leasehold {
   }
 
   /** Dead letters become jobs again, with fresh attempts. Returns those that did. */
-  async redrive(which: string | readonly string[] | RedriveFilter, options: ByOption = {}): Promise<JobId[]> {
-    checkOptions('redrive', options, ['by'])
-    const { lane } = this.#connection
-    if (typeof which === 'string') return redrive(lane, [which as JobId], options)
-    if (isList(which)) return redrive(lane, which as readonly JobId[], options)
-    if (typeof which?.kind?.name !== 'string') throw new InvalidOptionError('redrive.kind', 'it must be a kind')
-    checkOptions('redrive', which, ['kind', 'reason', 'limit'])
-    const { kind, ...filter } = which
-    const found = await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name })
-    return redrive(lane, found, options)
+  redrive(which: string | readonly string[] | RedriveFilter, options?: ByOption): Promise<JobId[]> {
+    return redriveWhich(this.#connection.lane, which, options)
   }
 
   /**
@@ -237,17 +211,13 @@ export class Leasehold {
   }
 
   /** For scripts and tests: works until nothing is left to claim, and returns what became of it. */
-  async drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
-    const worker = new Worker(this.#connection, handlers, options, 'empty')
-    await worker.run()
-    return { ...worker.tally }
+  drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    return this.#runUntil('empty', handlers, options)
   }
 
   /** For serverless: claims one batch, at most `concurrency` jobs, and returns what became of it. */
-  async runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
-    const worker = new Worker(this.#connection, handlers, options, 'once')
-    await worker.run()
-    return { ...worker.tally }
+  runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    return this.#runUntil('once', handlers, options)
   }
 
   /** For loops of your own: claims jobs, whose outcomes are then yours to record. */
@@ -275,6 +245,12 @@ export class Leasehold {
     await this.#connection.close()
   }
 
+  async #runUntil(end: 'empty' | 'once', handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    const worker = new Worker(this.#connection, handlers, options, end)
+    await worker.run()
+    return { ...worker.tally }
+  }
+
   async #enqueue<Input, Result>(
     kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
@@ -295,8 +271,4 @@ export class Leasehold {
         : enqueueAllOrNone(lane, pool, tx, newJobs)
     return storing as Promise<(Enqueued<Result> | Conflicting)[]>
   }
-}
-
-function isList(which: readonly string[] | RedriveFilter): which is readonly string[] {
-  return Array.isArray(which)
 }

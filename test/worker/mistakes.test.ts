@@ -99,7 +99,7 @@ test('invalid calls are refused with the name of the option', async (t) => {
   assert.throws(() => handle(bad(undefined), () => {}), refused('kind'))
   assert.throws(() => lh.worker(bad(handle(task, () => {}))), refused('handlers'))
   assert.throws(() => lh.claim([]), refused('kinds'))
-  await assert.rejects(lh.redrive(bad(undefined)), refused('redrive.kind'))
+  await assert.rejects(lh.redrive(bad(undefined)), refused('redrive'))
   await assert.rejects(lh.enqueue(task, 1, { at: bad('2030-01-01') }), refused('at'))
   await assert.rejects(lh.enqueue(task, 1, { tx: bad(db.pool) }), refused('tx'))
   await assert.rejects(lh.get('abc'), refused('jobId'))
