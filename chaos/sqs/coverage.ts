@@ -18,7 +18,7 @@ const OUTCOMES = [
   'returned: stopping',
   'returned: group',
 ]
-const RECOVERED = ['takenBack', 'redriven', 'resent']
+const RECOVERED = ['reclaimed', 'redriven', 'resent']
 
 export function mustHappen({ refusesStaleHandles }: Plan): string[] {
   return [

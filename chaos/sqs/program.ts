@@ -85,7 +85,7 @@ const worker = leasehold.worker([handle(task, jobOf(surroundings))], {
   grace: GRACE,
   chores,
 })
-worker.on('chore', ({ did }) => print('chore', did))
+worker.on('chore', ({ counts }) => print('chore', counts))
 
 const running = Promise.all([worker.run(), ...consumers.map((consumer) => consumer.run())])
 print('ready')

@@ -147,14 +147,14 @@ export class Acknowledger {
       isHead && settings.onGroupFailure === 'stop' && (held.delivery.receiveCount > 1 || groups.isAnyBehind(held))
     const seconds = broker.secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
     if (isWearing) groups.stop(held, seconds * 1_000)
-    const told = await this.#returns.add({ held, seconds })
+    const confirmed = await this.#returns.add({ held, seconds })
     this.open.delete(held)
     if (reason === 'database') this.#parts.events.problem(ASKING, error)
     const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.delivery.receiveCount > 2)
     const why = note === undefined ? reason : `${reason}, ${note}`
     this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `will be redelivered in ${seconds} s: ${why}`, error)
     const because = error === undefined ? {} : { error }
-    this.#parts.events.emit('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
+    this.#parts.events.emit('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, confirmed, ...because })
     return false
   }
 

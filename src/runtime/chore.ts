@@ -7,7 +7,7 @@ import { InvalidOptionError } from '../core/errors.ts'
 export interface Chore {
   readonly name: string
   readonly every: Duration
-  /** Returns what it did, for the log and for the `chore` event. */
+  /** Returns counts of what it did, for the `chore` event; `givenUp` is logged as a warning. */
   run(pool: Pool, signal?: AbortSignal): Promise<Readonly<Record<string, number>>>
 }
 

@@ -41,7 +41,7 @@ export interface Recovery {
 /** Fails a row that is ready, inside the transaction. */
 export type FailRow = (tx: ClientBase, id: string, error: unknown) => Promise<unknown>
 
-const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
+const NOTHING = { reclaimed: 0, givenUp: 0, redriven: 0, resent: 0 }
 
 export function recovery(definition: Definition, options: Recovery, failRow: FailRow): Chore {
   const of = `recovery(${JSON.stringify(definition.table)})`
@@ -85,17 +85,17 @@ async function takeRows(tx: ClientBase, definition: Definition, limit: number, r
     return rows.map(([id]) => id)
   }
   const givenUp = await run(GIVE_UP, [maxAttempts, RAN_OUT, limit])
-  const takenBack = await run(TAKE_BACK, [maxAttempts, RAN_OUT, limit])
+  const reclaimed = await run(TAKE_BACK, [maxAttempts, RAN_OUT, limit])
   const redriven = await run(REDRIVE, [limit])
   const resent = resendMs === undefined ? [] : await run(RESEND, [resendMs, limit])
   return {
     counts: {
-      takenBack: takenBack.length,
+      reclaimed: reclaimed.length,
       givenUp: givenUp.length,
       redriven: redriven.length,
       resent: resent.length,
     },
-    ids: [...takenBack, ...redriven, ...resent],
+    ids: [...reclaimed, ...redriven, ...resent],
   }
 }
 

@@ -65,9 +65,9 @@ test('each message emits events when received and ended, and is logged once, wit
     const event = seen.find(([which]) => which === name)![1] as { deleted: boolean; durationMs: number }
     assert.ok(event.deleted && event.durationMs >= 0 && event.durationMs < 60_000, name)
   }
-  const returned = seen.filter(([name]) => name === 'returned').map(([, event]) => event as { told: boolean })
+  const returned = seen.filter(([name]) => name === 'returned').map(([, event]) => event as { confirmed: boolean })
   assert.deepEqual(
-    returned.map(({ told }) => told),
+    returned.map(({ confirmed }) => confirmed),
     [true, true],
   )
   assert.deepEqual(log.map(({ level, message }) => `${level} ${message.replace(/in \d+ s/, 'later')}`).toSorted(), [
@@ -82,14 +82,14 @@ test('each message emits events when received and ended, and is logged once, wit
   assert.ok(!written.includes(SECRET), written)
 })
 
-test('a return that SQS refused has told: false', async (t) => {
+test('a return that SQS refused has confirmed: false', async (t) => {
   const { start } = scripted([message('m')], {
     ChangeMessageVisibilityBatch: ({ asked: { Entries } }) => ({
       Failed: Entries!.map(({ Id }) => ({ Id, Code: 'ReceiptHandleIsInvalid', SenderFault: true })),
     }),
   })
   const consumer = start(t, { queueUrl: STANDARD, handle: ends })
-  assert.equal((await next(consumer, 'returned')).told, false)
+  assert.equal((await next(consumer, 'returned')).confirmed, false)
 })
 
 test('without a log option successes are not logged', async (t) => {

@@ -71,7 +71,9 @@ test('messages of a poll that was aborted too late are returned, and not handled
   const returned = nextEvents(consumer, 'returned', 3)
   const stopped = consumer.stop()
   answer.open()
-  assert.ok((await returned).every(({ reason, delayMs, told }) => reason === 'stopping' && delayMs === 0 && told))
+  assert.ok(
+    (await returned).every(({ reason, delayMs, confirmed }) => reason === 'stopping' && delayMs === 0 && confirmed),
+  )
   await stopped
   assert.deepEqual(did.toSorted(), ['a1 in 0 s', 'a2 in 0 s', 'b1 in 0 s'])
 })
@@ -237,7 +239,7 @@ for (const [what, error, times] of [
       },
     })
     const consumer = start(t, { queueUrl: STANDARD, handle: () => ({ outcome: 'again', after: 0 }) })
-    assert.equal((await next(consumer, 'returned')).told, times === 2)
+    assert.equal((await next(consumer, 'returned')).confirmed, times === 2)
     await settled()
     assert.equal(all('ChangeMessageVisibilityBatch').length, times)
   })
