@@ -215,7 +215,9 @@ export class RolledBackError extends LeaseholdError {
 
   constructor(message?: string) {
     super(
-      message ?? 'The transaction was rolled back: a statement in it had failed, and its error was caught and dropped.',
+      message ??
+        'The transaction was rolled back: a statement in it had failed, and its error was caught. ' +
+          'Let that error throw, or run the statement under a savepoint.',
     )
   }
 }

@@ -47,7 +47,8 @@ export function checkTx<Given extends Tx>(tx: Given): Given {
 }
 
 export function hasFailed(cause?: unknown): InvalidOptionError {
-  return new InvalidOptionError('tx', 'a statement in it has failed, so it can only be rolled back', { cause })
+  const what = 'a statement in it has failed, so it can only be rolled back; let that error throw, or use a savepoint'
+  return new InvalidOptionError('tx', what, { cause })
 }
 
 export function queryableOf(tx: Tx): Queryable {

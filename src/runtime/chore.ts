@@ -11,10 +11,14 @@ export interface Chore {
   run(pool: Pool, signal?: AbortSignal): Promise<Readonly<Record<string, number>>>
 }
 
+const SUCH = "[{ name: 'clean up', every: '1h', run: async (pool) => { … } }]"
+
 export function checkChores(option: string, chores: readonly Chore[]): readonly Chore[] {
-  if (!Array.isArray(chores)) throw new InvalidOptionError(option, 'it must be a list')
+  if (!Array.isArray(chores)) throw new InvalidOptionError(option, `it must be a list: ${SUCH}`)
   const names = chores.map((chore, index) => {
-    if (typeof chore?.run !== 'function') throw new InvalidOptionError(`${option}[${index}]`, 'it has no run()')
+    if (typeof chore?.run !== 'function') {
+      throw new InvalidOptionError(`${option}[${index}]`, `it has no run(); write ${SUCH}`)
+    }
     durationMs(`${option}[${index}].every`, chore.every, 100)
     return checkText(`${option}[${index}].name`, chore.name, 200)
   })
