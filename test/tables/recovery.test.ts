@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type Chore, handle, kind } from '../../src/index.ts'
-import { type Recovery, statusTable } from '../../src/tables/index.ts'
+import { type RecoveryOptions, statusTable } from '../../src/tables/index.ts'
 import type { RowClaim } from '../../src/tables/outcomes.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { gate } from '../support/gate.ts'
@@ -123,7 +123,7 @@ test('jobs enqueued in the transaction exist exactly when the rows are ready aga
   const summarise = kind<{ id: string }>('summarise')
   await claim(db, 1, 2)
   await letClaimsAge(db)
-  const enqueue: NonNullable<Recovery['enqueue']> = async (ids, tx) => {
+  const enqueue: NonNullable<RecoveryOptions['enqueue']> = async (ids, tx) => {
     await lh.enqueueMany(
       summarise,
       ids.map((id) => ({ input: { id } })),

@@ -283,3 +283,16 @@ test('a process does not stay alive for a claim that it cannot release', async (
   const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 120_000 })
   assert.equal(stdout.trim(), 'ECONNREFUSED')
 })
+
+test('a client with an open transaction is refused: a rollback would undo the claim after the effect', async (t) => {
+  const db = await withRows(t, 1)
+  const client = await db.connect()
+  await client.query('begin')
+  const refused = { code: 'INVALID_OPTION', message: /a transaction is open on it; pass the pool/ }
+  await assert.rejects(
+    summaries.work(client, 1, async () => assert.fail('it began')),
+    refused,
+  )
+  await client.query('rollback')
+  assert.deepEqual(await summaries.work(client, 1, async () => ({})), { outcome: 'applied' })
+})
