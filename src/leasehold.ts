@@ -92,7 +92,7 @@ export class Leasehold {
     return (await this.#enqueue(kind, [{ ...job, input }], { tx, onConflict }))[0]!
   }
 
-  /** Stores up to 10,000 jobs of a kind, all or none, and returns what became of them in their order. */
+  /** Stores up to 10,000 jobs of a kind, all or none, and returns their outcomes in the same order. */
   enqueueMany<Input, Result>(
     kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
@@ -112,7 +112,7 @@ export class Leasehold {
     return this.#enqueue(kind, jobs, options)
   }
 
-  /** The job as it stands, or undefined: it never was, or is no longer kept. */
+  /** The job as it stands. Undefined: unknown id, past its retention, or `keep: false`. */
   async get<Result = unknown>(jobId: JobId<Result> | string): Promise<JobSnapshot<Result> | undefined> {
     const [job] = await getJobs(this.#connection.lane, [jobId as JobId])
     return job as JobSnapshot<Result> | undefined
@@ -141,7 +141,7 @@ export class Leasehold {
 
   /**
    * No job of this queue or kind starts from now on, in any process. Jobs that a worker has claimed and not started are
-   * released, with no attempt spent: at once by a worker that listens, within 5 s by others. What runs goes on.
+   * released, with no attempt spent: at once by a worker that listens, within 5 s by others. Running jobs go on.
    */
   pause(target: PauseTarget, options?: ByOption): Promise<PauseOutcome> {
     return pause(this.#connection.lane, target, options)
@@ -152,7 +152,7 @@ export class Leasehold {
     return resume(this.#connection.lane, target, options)
   }
 
-  /** Dead letters become jobs again, with fresh attempts. Returns those that did. */
+  /** Dead letters become pending jobs again, with fresh attempts. Returns the ids of those that this call revived. */
   redrive(which: string | readonly string[] | RedriveFilter, options?: ByOption): Promise<JobId[]> {
     return redriveWhich(this.#connection.lane, which, options)
   }
@@ -165,7 +165,7 @@ export class Leasehold {
     return listAttempts(this.#connection.lane, jobId as JobId)
   }
 
-  /** What was begun and done for this job, in that order. Kept while the job can run, and for the retention of `effects` after. */
+  /** The effects of a job, oldest first. Kept while the job can run, and for the retention of `effects` after that. */
   effects(jobId: string): Promise<Effect[]> {
     return listEffects(this.#connection.lane, jobId as JobId)
   }
@@ -193,8 +193,8 @@ export class Leasehold {
   }
 
   /**
-   * Handles a message in a transaction, once. Begun again when Postgres gives it up, so do nothing in it that a rollback
-   * cannot undo. When the reply to the commit is lost this throws; a second call returns what became of it.
+   * Handles a message in a transaction, once. It is retried when Postgres aborts it in favour of another, so do nothing in it
+   * that a rollback cannot undo. When the reply to the commit is lost this throws; a second call returns the outcome.
    */
   oncePerMessage<T>(
     source: MessageSource,
@@ -210,12 +210,12 @@ export class Leasehold {
     return new Worker(this.#connection, handlers, options)
   }
 
-  /** For scripts and tests: works until nothing is left to claim, and returns what became of it. */
+  /** For scripts and tests: runs jobs until none is left to claim, and returns how many had which outcome. */
   drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
     return this.#runUntil('empty', handlers, options)
   }
 
-  /** For serverless: claims one batch, at most `concurrency` jobs, and returns what became of it. */
+  /** For serverless: runs one batch of at most `concurrency` jobs, and returns how many had which outcome. */
   runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
     return this.#runUntil('once', handlers, options)
   }

@@ -143,6 +143,7 @@ export class Acknowledger {
     await held.asking // An extension that arrives later would override the return.
     const { settings, broker, groups, severalForMs } = this.#parts
     const isHead = settings.isGrouped && reason !== 'group' && reason !== 'stopping'
+    // A receive that brought it along with those behind it would cost them a delivery each, so the open ones end first.
     const isWearing =
       isHead && settings.onGroupFailure === 'stop' && (held.delivery.receiveCount > 1 || groups.isAnyBehind(held))
     const seconds = broker.secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
@@ -169,7 +170,7 @@ export class Acknowledger {
     }
     if (broker.deadLetters === undefined) {
       const meanwhile = isGrouped && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
-      report(`no deadLetterQueueUrl is set, so it will be redelivered${meanwhile}`)
+      report(`no ${broker.deadLettersOption} is set, so it will be redelivered${meanwhile}`)
       return this.return(held, reason, backoff.maxMs, error)
     }
     try {

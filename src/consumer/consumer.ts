@@ -93,7 +93,8 @@ export class Consumer extends Service<ConsumerEvents> {
       untilIdle: (ms, hurry) => this.#running.left(ms, areAborted ? undefined : hurry),
       abortHandlers: () => {
         areAborted = true
-        for (const held of this.#running) held.stop(new StoppingError())
+        for (const held of this.#running)
+          held.stop(new StoppingError('The consumer is stopping. The message is returned.'))
       },
       finish: (closed) => this.#finish(closed),
       end: () => this.#end(),

@@ -7,8 +7,8 @@
  * A long receive may have brought the message at its beginning or at its end, so little of the timeout is certain. Then the
  * message is extended before it is handled.
  *
- * SQS hides a message for twelve hours in all. Extensions use up the rest of them; when nothing is left, the message stays
- * held until its last extension ends.
+ * A broker may limit how long it hides a message in all; SQS does, to twelve hours. Extensions use up the rest; when nothing
+ * is left, the message stays held until its last extension ends.
  */
 
 import { setMaxListeners } from 'node:events'

@@ -20,6 +20,11 @@ export function checkInteger(option: string, value: number, from: number, to: nu
   return value
 }
 
+export function checkFunction<F>(option: string, value: F): F {
+  if (typeof value !== 'function') throw new InvalidOptionError(option, 'it must be a function')
+  return value
+}
+
 export function checkMilliseconds(option: string, value: number): number {
   if (!(value >= 0 && value <= CENTURY_MS)) {
     throw new InvalidOptionError(option, `it must be a number of milliseconds, 0 or more${notThis(value)}`)

@@ -4,7 +4,7 @@ import type { HeldMessage } from '../consumer/held.ts'
 import { maybeAboutOneEntry } from './answer.ts'
 import type { DeadLetter, SqsQueue } from './queue.ts'
 
-export const REASON = 'leasehold.reason'
+const REASON = 'leasehold.reason'
 /** The most attributes that SQS accepts on a message. */
 const ATTRIBUTES_AT_MOST = 10
 

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import type { Handle } from '../consumer/disposition.ts'
 import { ofQueue } from '../consumer/events.ts'
 import { type BackoffOption, checkBackoff } from '../core/backoff.ts'
-import { checkInteger } from '../core/check.ts'
+import { checkFunction, checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { type Log, logOf } from '../core/log.ts'
@@ -62,13 +62,11 @@ const KNOWN = [
   'log',
 ]
 
-export type Settings = ReturnType<typeof settings>
-
 const OF = 'SqsConsumer'
 
 export function settings<Body>(options: SqsConsumerOptions<Body>) {
   checkOptions(OF, options ?? null, KNOWN)
-  if (typeof options.handle !== 'function') throw new InvalidOptionError(`${OF}.handle`, 'it must be a function')
+  checkFunction(`${OF}.handle`, options.handle)
   const { onGroupFailure = 'stop', signals = ['SIGTERM', 'SIGINT'] } = options
   if (onGroupFailure !== 'stop' && onGroupFailure !== 'skip') {
     throw new InvalidOptionError(`${OF}.onGroupFailure`, "it must be 'stop' or 'skip'")

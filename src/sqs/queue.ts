@@ -1,4 +1,4 @@
-/** One SQS queue, and the five requests sent to it. */
+/** One SQS queue, and the four requests that a consumer sends. */
 
 import { randomUUID } from 'node:crypto'
 import {
@@ -17,7 +17,7 @@ import { sendDeadLetter } from './dead-letters.ts'
 import { BATCH, inTime, isFifo, MOST_S, queueName, refusals, type SqsClient, WAIT_S } from './request.ts'
 
 /** A reply that takes longer counts as lost. */
-export const ANSWER_MS = 10_000
+const ANSWER_MS = 10_000
 
 export interface DeadLetter {
   readonly url: string
@@ -33,13 +33,13 @@ export class SqsQueue implements Broker {
   readonly batch = BATCH
   readonly answerMs = ANSWER_MS
   readonly deadLetters: string | undefined
+  readonly deadLettersOption = 'deadLetterQueueUrl'
   readonly url: string
   readonly isFifo: boolean
   readonly #client: SqsClient
+  readonly #deadLetterUrl: string | undefined
   /** Receives of a FIFO queue without a reply. The reply may be in flight, and its groups are blocked. */
   readonly #unheard: { readonly attempt: string; readonly most: number }[] = []
-
-  readonly #deadLetterUrl: string | undefined
 
   constructor(client: SqsClient, url: string, deadLetterUrl?: string) {
     this.#client = client

@@ -145,7 +145,7 @@ test('after the grace period handlers are aborted, and their messages are visibl
   await started.opened
   const returned = next(busy, 'returned')
   await busy.stop({ grace: 0 })
-  assert.ok(reason instanceof StoppingError)
+  assert.ok(reason instanceof StoppingError && reason.message.startsWith('The consumer is stopping'))
   assert.deepEqual([(await returned).reason, (await returned).delayMs], ['stopping', 0])
   const [message] = await receive(url, 60)
   assert.deepEqual([message!.MessageId, message!.Attributes!.ApproximateReceiveCount], [messageId, '2'])
