@@ -16,7 +16,7 @@ const OUTCOMES = [
   'returned: database',
   'returned: threw',
   'returned: stopping',
-  'returned: group',
+  'returned: group_stopped',
 ]
 const RECOVERED = ['reclaimed', 'redriven', 'resent']
 

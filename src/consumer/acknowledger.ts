@@ -142,7 +142,7 @@ export class Acknowledger {
     this.open.add(held)
     await held.asking // An extension that arrives later would override the return.
     const { settings, broker, groups, severalForMs } = this.#parts
-    const isHead = settings.isGrouped && reason !== 'group' && reason !== 'stopping'
+    const isHead = settings.isGrouped && reason !== 'group_stopped' && reason !== 'stopping'
     // A receive that brought it along with those behind it would cost them a delivery each, so the open ones end first.
     const isWearing =
       isHead && settings.onGroupFailure === 'stop' && (held.delivery.receiveCount > 1 || groups.isAnyBehind(held))

@@ -221,7 +221,7 @@ export class Consumer extends Service<ConsumerEvents> {
 
   /** No message of its group may overtake it. */
   #stopGroup(held: HeldMessage): void {
-    if (this.#settings.onGroupFailure === 'stop') this.#returnAll(this.#groups.takeBehind(held), 'group')
+    if (this.#settings.onGroupFailure === 'stop') this.#returnAll(this.#groups.takeBehind(held), 'group_stopped')
   }
 
   #returnAll(waiting: readonly HeldMessage[], reason: ReturnReason): void {

@@ -74,7 +74,7 @@ test('each message emits events when received and ended, and is logged once, wit
     'debug message already (delivery 1) was already handled',
     'debug message handled (delivery 1) was handled',
     'error message dead_letter (delivery 1) can never be handled: mine; sent to q-dead',
-    'info message asked (delivery 1) will be redelivered later: asked',
+    'info message asked (delivery 1) will be redelivered later: requested',
     'warn message failed (delivery 1) failed; its row records the error',
     'warn message threw (delivery 4) will be redelivered later: threw',
   ])

@@ -58,8 +58,8 @@ test('stop: messages behind a failure are returned at once, last first, and none
     returned.map(({ messageId, reason, delayMs }) => [messageId, reason, delayMs]),
     [
       ['a1', 'threw', 1_000],
-      ['a3', 'group', 0],
-      ['a2', 'group', 0],
+      ['a3', 'group_stopped', 0],
+      ['a2', 'group_stopped', 0],
     ],
   )
   assert.deepEqual(
