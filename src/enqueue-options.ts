@@ -61,7 +61,7 @@ export function checkManyOptions(jobs: readonly ManyOptions<unknown>[], options:
 export function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Input>): NewJob {
   const { delay, at } = job
   if (delay !== undefined && at !== undefined) {
-    throw new InvalidOptionError('at', '`at` and `delay` are mutually exclusive')
+    throw new InvalidOptionError('at', '`at` and `delay` are mutually exclusive; leave one out')
   }
   if (at !== undefined) checkDate('at', at)
   return {

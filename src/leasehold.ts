@@ -3,9 +3,7 @@
 import type { ClientBase } from 'pg'
 import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
-import { checkOptions } from './core/options.ts'
 import { parseInput } from './core/schema.ts'
-import { sleep } from './core/timer.ts'
 import { Connection, type ConnectionOptions } from './db/connection.ts'
 import { migrate } from './db/migrate.ts'
 import type { Tx } from './db/tx.ts'
@@ -32,9 +30,9 @@ import {
   type ByOption,
   type CancelOptions,
   type CancelOutcome,
-  cancel,
-  findDeadLetters,
-  redrive,
+  cancelOne,
+  type RedriveFilter,
+  redriveWhich,
 } from './jobs/operator.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
@@ -44,17 +42,6 @@ import { type ClaimOptions, type ManualJob, ManualWorker } from './worker/manual
 import type { WorkerOptions } from './worker/options.ts'
 import type { Tally } from './worker/outcome-events.ts'
 import { Worker } from './worker/worker.ts'
-
-const BUSY_AGAIN_MS = 20
-const BUSY_AT_MOST = 100
-
-export interface RedriveFilter {
-  readonly kind: Kind
-  /** Only dead letters with this reason, such as attempts_exhausted. */
-  readonly reason?: string
-  /** Oldest first. Default: 1,000, at most 10,000. */
-  readonly limit?: number
-}
 
 export class Leasehold {
   readonly #connection: Connection
@@ -105,7 +92,7 @@ export class Leasehold {
     return (await this.#enqueue(kind, [{ ...job, input }], { tx, onConflict }))[0]!
   }
 
-  /** Stores up to 10,000 jobs of a kind, all or none, and returns what became of them in their order. */
+  /** Stores up to 10,000 jobs of a kind, all or none, and returns their outcomes in the same order. */
   enqueueMany<Input, Result>(
     kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
@@ -125,7 +112,7 @@ export class Leasehold {
     return this.#enqueue(kind, jobs, options)
   }
 
-  /** The job as it stands, or undefined: it never was, or is no longer kept. */
+  /** The job as it stands. Undefined: unknown id, past its retention, or `keep: false`. */
   async get<Result = unknown>(jobId: JobId<Result> | string): Promise<JobSnapshot<Result> | undefined> {
     const [job] = await getJobs(this.#connection.lane, [jobId as JobId])
     return job as JobSnapshot<Result> | undefined
@@ -148,18 +135,13 @@ export class Leasehold {
    * A pending job is cancelled, a running one is asked to stop. not_found: it has ended, or there is no such job. The reason is
    * kept with the job, `by` in the record of operator actions.
    */
-  async cancel(jobId: string, options: CancelOptions = {}): Promise<CancelOutcome> {
-    checkOptions('cancel', options, ['by', 'reason'])
-    for (let tries = 0; ; tries++) {
-      const [answer] = await cancel(this.#connection.lane, [jobId as JobId], options)
-      if (answer!.outcome !== 'busy' || tries === BUSY_AT_MOST) return answer!.outcome
-      await sleep(BUSY_AGAIN_MS)
-    }
+  cancel(jobId: string, options?: CancelOptions): Promise<CancelOutcome> {
+    return cancelOne(this.#connection.lane, jobId as JobId, options)
   }
 
   /**
    * No job of this queue or kind starts from now on, in any process. Jobs that a worker has claimed and not started are
-   * released, with no attempt spent: at once by a worker that listens, within 5 s by others. What runs goes on.
+   * released, with no attempt spent: at once by a worker that listens, within 5 s by others. Running jobs go on.
    */
   pause(target: PauseTarget, options?: ByOption): Promise<PauseOutcome> {
     return pause(this.#connection.lane, target, options)
@@ -170,17 +152,9 @@ export class Leasehold {
     return resume(this.#connection.lane, target, options)
   }
 
-  /** Dead letters become jobs again, with fresh attempts. Returns those that did. */
-  async redrive(which: string | readonly string[] | RedriveFilter, options: ByOption = {}): Promise<JobId[]> {
-    checkOptions('redrive', options, ['by'])
-    const { lane } = this.#connection
-    if (typeof which === 'string') return redrive(lane, [which as JobId], options)
-    if (isList(which)) return redrive(lane, which as readonly JobId[], options)
-    if (typeof which?.kind?.name !== 'string') throw new InvalidOptionError('redrive.kind', 'it must be a kind')
-    checkOptions('redrive', which, ['kind', 'reason', 'limit'])
-    const { kind, ...filter } = which
-    const found = await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name })
-    return redrive(lane, found, options)
+  /** Dead letters become pending jobs again, with fresh attempts. Returns the ids of those that this call revived. */
+  redrive(which: string | readonly string[] | RedriveFilter, options?: ByOption): Promise<JobId[]> {
+    return redriveWhich(this.#connection.lane, which, options)
   }
 
   /**
@@ -191,7 +165,7 @@ export class Leasehold {
     return listAttempts(this.#connection.lane, jobId as JobId)
   }
 
-  /** What was begun and done for this job, in that order. Kept while the job can run, and for the retention of `effects` after. */
+  /** The effects of a job, oldest first. Kept while the job can run, and for the retention of `effects` after that. */
   effects(jobId: string): Promise<Effect[]> {
     return listEffects(this.#connection.lane, jobId as JobId)
   }
@@ -219,8 +193,8 @@ export class Leasehold {
   }
 
   /**
-   * Handles a message in a transaction, once. Begun again when Postgres gives it up, so do nothing in it that a rollback
-   * cannot undo. When the reply to the commit is lost this throws; a second call returns what became of it.
+   * Handles a message in a transaction, once. It is retried when Postgres aborts it in favour of another, so do nothing in it
+   * that a rollback cannot undo. When the reply to the commit is lost this throws; a second call returns the outcome.
    */
   oncePerMessage<T>(
     source: MessageSource,
@@ -236,18 +210,14 @@ export class Leasehold {
     return new Worker(this.#connection, handlers, options)
   }
 
-  /** For scripts and tests: works until nothing is left to claim, and returns what became of it. */
-  async drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
-    const worker = new Worker(this.#connection, handlers, options, 'empty')
-    await worker.run()
-    return { ...worker.tally }
+  /** For scripts and tests: runs jobs until none is left to claim, and returns how many had which outcome. */
+  drain(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    return this.#runUntil('empty', handlers, options)
   }
 
-  /** For serverless: claims one batch, at most `concurrency` jobs, and returns what became of it. */
-  async runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
-    const worker = new Worker(this.#connection, handlers, options, 'once')
-    await worker.run()
-    return { ...worker.tally }
+  /** For serverless: runs one batch of at most `concurrency` jobs, and returns how many had which outcome. */
+  runOnce(handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    return this.#runUntil('once', handlers, options)
   }
 
   /** For loops of your own: claims jobs, whose outcomes are then yours to record. */
@@ -275,6 +245,12 @@ export class Leasehold {
     await this.#connection.close()
   }
 
+  async #runUntil(end: 'empty' | 'once', handlers: readonly Handler[], options?: WorkerOptions): Promise<Tally> {
+    const worker = new Worker(this.#connection, handlers, options, end)
+    await worker.run()
+    return { ...worker.tally }
+  }
+
   async #enqueue<Input, Result>(
     kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],
@@ -295,8 +271,4 @@ export class Leasehold {
         : enqueueAllOrNone(lane, pool, tx, newJobs)
     return storing as Promise<(Enqueued<Result> | Conflicting)[]>
   }
-}
-
-function isList(which: readonly string[] | RedriveFilter): which is readonly string[] {
-  return Array.isArray(which)
 }

@@ -16,9 +16,9 @@ const OUTCOMES = [
   'returned: database',
   'returned: threw',
   'returned: stopping',
-  'returned: group',
+  'returned: group_stopped',
 ]
-const RECOVERED = ['takenBack', 'redriven', 'resent']
+const RECOVERED = ['reclaimed', 'redriven', 'resent']
 
 export function mustHappen({ refusesStaleHandles }: Plan): string[] {
   return [

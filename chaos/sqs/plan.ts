@@ -17,13 +17,13 @@ export const SEATS = 3
 
 /** Why a message cannot be handled, by its dead-letter reason. */
 const POISON: Record<Way, readonly Poison[]> = {
-  'two phases': ['not_json', 'invalid_body', 'too_large'],
-  'one update': ['not_json', 'invalid_body', 'too_large'],
+  'two phases': ['not_json', 'invalid_body'],
+  'one update': ['not_json', 'invalid_body'],
   'once per message': ['not_json', 'invalid_body', 'fatal'],
   'into a queue': ['not_json', 'invalid_body', 'unknown_kind'],
   'in order': ['not_json', 'invalid_body', 'fatal'],
 }
-export type Poison = 'not_json' | 'invalid_body' | 'too_large' | 'fatal' | 'unknown_kind'
+export type Poison = 'not_json' | 'invalid_body' | 'fatal' | 'unknown_kind'
 
 export interface PlannedMessage {
   readonly way: Way
@@ -128,9 +128,6 @@ function twice<T>(card: T): [T, T] {
 export function bodyOf({ id, poison }: PlannedMessage): string {
   if (poison === 'not_json') return `{ poison ${id}`
   if (poison === 'invalid_body') return JSON.stringify({ id: `poison ${id}`, type: 'task' })
-  if (poison === 'too_large') return JSON.stringify({ id, type: 'task', filler: 'x'.repeat(MAX_BODY_BYTES) })
   if (poison === 'fatal') return JSON.stringify({ id, type: 'task', fatal: true })
   return JSON.stringify({ id, type: poison === 'unknown_kind' ? 'nonsense' : 'task' })
 }
-
-export const MAX_BODY_BYTES = 2_000

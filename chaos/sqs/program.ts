@@ -5,7 +5,7 @@ import pg from 'pg'
 import { handle, Leasehold } from '../../src/index.ts'
 import { type SqsClient, SqsConsumer, type SqsConsumerEvents, SqsPublisher } from '../../src/sqs/index.ts'
 import { randomFrom } from '../../tools/seeded-random.ts'
-import { MAX_BODY_BYTES, WAYS, type Way } from './plan.ts'
+import { WAYS, type Way } from './plan.ts'
 import { body, handleOf, jobOf, type Surroundings, TABLES, task } from './ways.ts'
 
 export interface Orders {
@@ -61,9 +61,7 @@ const consumers = WAYS.map((way) => {
     queueUrl: queues[way],
     deadLetterQueueUrl: poisonUrl,
     body,
-    maxBodyBytes: MAX_BODY_BYTES,
     visibility,
-    wait: '1s',
     grace: GRACE,
     backoff: { first: '1s', max: '2s' },
     handle: handleOf(way, surroundings),
@@ -87,7 +85,7 @@ const worker = leasehold.worker([handle(task, jobOf(surroundings))], {
   grace: GRACE,
   chores,
 })
-worker.on('chore', ({ did }) => print('chore', did))
+worker.on('chore', ({ counts }) => print('chore', counts))
 
 const running = Promise.all([worker.run(), ...consumers.map((consumer) => consumer.run())])
 print('ready')

@@ -59,7 +59,7 @@ export async function findings({ database, llm, queue }: Witnesses): Promise<Fin
   const { killed } = rowsOf(3)
   const messages = 3 * ROWS
   const [naive, oneUpdate, twoPhases] = [llm.bill(idsOf(1)), llm.bill(idsOf(2)), llm.bill(idsOf(3))]
-  const takenBack = `
+  const reclaimed = `
     select count(*) from summary where id in (${killed.join()}) and attempt_count > 0 and status = 'completed'`
   const all: [what: string, found: number | string, expected: number][] = [
     ['messages delivered twice or more', queue.deliveredAtLeast(2), messages],
@@ -72,7 +72,7 @@ export async function findings({ database, llm, queue }: Witnesses): Promise<Fin
     ['two phases: calls, with those that were cut off', twoPhases.calls, ROWS + FATES.killed],
     ['two phases: rows paid for twice', twoPhases.rowsPaidTwice, 0],
     ['two phases: finished results overwritten', overwrittenIn(3), 0],
-    ['two phases: rows of the killed worker, taken back', takenBack, FATES.killed],
+    ['two phases: rows of the killed worker, taken back', reclaimed, FATES.killed],
     ['two phases: their second calls, known by key', llm.knownByKey(killed), FATES.killed],
     ['without the guard: entities with more than one incident', doublesIn(1), ENTITIES],
     ['with the guard: entities with more than one incident', doublesIn(2), 0],

@@ -29,7 +29,6 @@ const consumer = new SqsConsumer<Body>(client, {
   body,
   concurrency: CONCURRENCY,
   visibility: VISIBILITY,
-  wait: '1s',
   signals: ['SIGTERM'],
   chores: [summaries.recovery({ publish, resendAfter: RESEND_AFTER, every: RECOVERY_EVERY_MS })],
   pool,

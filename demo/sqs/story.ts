@@ -11,7 +11,7 @@ import { type Incidents, incidents } from './incidents.ts'
 import type { Settled } from './messages.ts'
 import type { Queue } from './queue.ts'
 import { BEAT_MS, CONCURRENCY, CONSUMERS, POISON, RESEND_AFTER, ROWS, VISIBILITY } from './scale.ts'
-import { OVERWRITTEN, takenBack } from './verdict.ts'
+import { OVERWRITTEN, reclaimed } from './verdict.ts'
 
 export interface Stage {
   readonly sqs: SqsServer
@@ -113,7 +113,7 @@ async function messagesComeAgain({ crew, screen, isUnguarded, signal }: Stage, r
 
 /** Recovery finds that the claims of the rows were not renewed. */
 async function rowsAreTakenBack({ database, screen, signal }: Stage, rows: readonly number[]): Promise<void> {
-  await until(async () => (await database.count(takenBack(rows))) === rows.length, signal)
+  await until(async () => (await database.count(reclaimed(rows))) === rows.length, signal)
   screen.say(
     `Taken back: nobody renewed the claims of ${rows.length} rows for ${STUCK_AFTER}. Recovery made them pending again and ` +
       'sent new messages.',

@@ -10,7 +10,7 @@ import { refused, type Stage, type Told } from './story.ts'
 export const OVERWRITTEN = 'select count(*) from overwritten'
 
 /** Each costs an attempt. */
-export function takenBack(ids: readonly number[]): string {
+export function reclaimed(ids: readonly number[]): string {
   return `select count(*) from summary where id in (${ids.join()}) and attempt_count > 0`
 }
 
@@ -38,7 +38,7 @@ export async function findings({ database, queue, llm, crew }: Witnesses, told: 
     ['rows billed twice or more', bill.rowsPaidTwice, 0],
     ['finished results overwritten', OVERWRITTEN, 0],
     ['messages of the killed and the stopped, delivered again', crew.deliveredAgain(interrupted).length, cutOff],
-    [TAKEN_BACK, takenBack(ALL_ROWS), cutOff],
+    [TAKEN_BACK, reclaimed(ALL_ROWS), cutOff],
     [`calls of the LLM: ${ALL_ROWS.length}, and ${cutOff} again for these rows`, bill.calls, ALL_ROWS.length + cutOff],
     [KNOWN_BY_KEY, llm.knownByKey(ALL_ROWS), cutOff],
     ['late commits of the stopped consumer, refused', refused(late), CONCURRENCY],

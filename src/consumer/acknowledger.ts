@@ -44,7 +44,7 @@ export class Acknowledger {
     const common = { most: broker.batch, isAboutOneEntry, isMoreToCome }
     this.#deletes = new Batcher({
       ...common,
-      send: (batch) => broker.acknowledge(batch.map(({ receipt }) => receipt)),
+      send: (batch) => broker.acknowledge(batch.map(({ delivery }) => delivery.receipt)),
       isWanted: (held) => !held.isGone && visibility.isInTime(held),
       onAnswered: () => events.fine('deleting'),
       onProblem: (error) => events.problem('deleting', error),
@@ -54,7 +54,7 @@ export class Acknowledger {
       send: async (batch) => {
         const sentAt = monotonicMs()
         try {
-          return await broker.hide(batch.map(({ held, seconds }) => ({ receipt: held.receipt, seconds })))
+          return await broker.hide(batch.map(({ held, seconds }) => ({ receipt: held.delivery.receipt, seconds })))
         } catch (error) {
           if (broker.mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
           throw error
@@ -78,7 +78,12 @@ export class Acknowledger {
   async settle(held: HeldMessage, disposition: Disposition, durationMs: number): Promise<boolean> {
     if (disposition.end === 'dead_letter') return this.#bury(held, disposition.reason, durationMs, disposition.error)
     if (disposition.end === 'return') {
-      const { reason, error, note, delayMs = backoffMs(held.receiveCount, this.#parts.settings.backoff) } = disposition
+      const {
+        reason,
+        error,
+        note,
+        delayMs = backoffMs(held.delivery.receiveCount, this.#parts.settings.backoff),
+      } = disposition
       return this.return(held, reason, delayMs, error, note)
     }
     const deleted = await this.#delete(held)
@@ -137,19 +142,20 @@ export class Acknowledger {
     this.open.add(held)
     await held.asking // An extension that arrives later would override the return.
     const { settings, broker, groups, severalForMs } = this.#parts
-    const isHead = settings.isGrouped && reason !== 'group' && reason !== 'stopping'
+    const isHead = settings.isGrouped && reason !== 'group_stopped' && reason !== 'stopping'
+    // A receive that brought it along with those behind it would cost them a delivery each, so the open ones end first.
     const isWearing =
-      isHead && settings.onGroupFailure === 'stop' && (held.receiveCount > 1 || groups.isAnyBehind(held))
+      isHead && settings.onGroupFailure === 'stop' && (held.delivery.receiveCount > 1 || groups.isAnyBehind(held))
     const seconds = broker.secondsFor(held, monotonicMs(), isWearing ? Math.max(delayMs, severalForMs()) : delayMs)
     if (isWearing) groups.stop(held, seconds * 1_000)
-    const told = await this.#returns.add({ held, seconds })
+    const confirmed = await this.#returns.add({ held, seconds })
     this.open.delete(held)
     if (reason === 'database') this.#parts.events.problem(ASKING, error)
-    const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.receiveCount > 2)
+    const isTrouble = reason === 'threw' || (reason.startsWith('row_') && held.delivery.receiveCount > 2)
     const why = note === undefined ? reason : `${reason}, ${note}`
     this.#parts.events.log(isTrouble ? 'warn' : 'info', held, `will be redelivered in ${seconds} s: ${why}`, error)
     const because = error === undefined ? {} : { error }
-    this.#parts.events.emit('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, told, ...because })
+    this.#parts.events.emit('returned', { ...infoOf(held), reason, delayMs: seconds * 1_000, confirmed, ...because })
     return false
   }
 
@@ -164,7 +170,7 @@ export class Acknowledger {
     }
     if (broker.deadLetters === undefined) {
       const meanwhile = isGrouped && onGroupFailure === 'stop' ? ', and its group waits for it' : ''
-      report(`no deadLetterQueueUrl is set, so it will be redelivered${meanwhile}`)
+      report(`no ${broker.deadLettersOption} is set, so it will be redelivered${meanwhile}`)
       return this.return(held, reason, backoff.maxMs, error)
     }
     try {
@@ -172,7 +178,7 @@ export class Acknowledger {
     } catch (problem) {
       this.#parts.events.problem('sending a dead letter', problem)
       report('it could not be sent to the dead-letter queue, so it will be redelivered')
-      return this.return(held, 'dead_letter_not_sent', backoffMs(held.receiveCount, backoff), problem)
+      return this.return(held, 'dead_letter_not_sent', backoffMs(held.delivery.receiveCount, backoff), problem)
     }
     this.#parts.events.fine('sending a dead letter')
     report(`sent to ${broker.deadLetters}`)

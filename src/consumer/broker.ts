@@ -11,6 +11,8 @@ export interface Broker {
   readonly answerMs: number
   /** Where messages go that can never be handled; undefined: nowhere, so they are redelivered. */
   readonly deadLetters: string | undefined
+  /** The option that names it. */
+  readonly deadLettersOption: string
   /** Deletes deliveries, and returns which were refused. It is safe to repeat. */
   acknowledge(receipts: readonly string[]): Promise<readonly Refusal[]>
   /** Hides messages from other consumers for so long from now on; 0 returns them at once. Returns which were refused. */

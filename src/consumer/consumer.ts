@@ -93,7 +93,8 @@ export class Consumer extends Service<ConsumerEvents> {
       untilIdle: (ms, hurry) => this.#running.left(ms, areAborted ? undefined : hurry),
       abortHandlers: () => {
         areAborted = true
-        for (const held of this.#running) held.stop(new StoppingError())
+        for (const held of this.#running)
+          held.stop(new StoppingError('The consumer is stopping. The message is returned.'))
       },
       finish: (closed) => this.#finish(closed),
       end: () => this.#end(),
@@ -140,7 +141,7 @@ export class Consumer extends Service<ConsumerEvents> {
     const { isGrouped } = this.#settings
     for (const held of received) {
       this.events.note('received', held)
-      if (held.receiveCount > 1) this.events.note('redelivered', held)
+      if (held.delivery.receiveCount > 1) this.events.note('redelivered', held)
     }
     await this.#visibility.hold(received)
     // Also expired ones: each has its turn, which does nothing, so that those behind it in its group do not go on.
@@ -220,7 +221,7 @@ export class Consumer extends Service<ConsumerEvents> {
 
   /** No message of its group may overtake it. */
   #stopGroup(held: HeldMessage): void {
-    if (this.#settings.onGroupFailure === 'stop') this.#returnAll(this.#groups.takeBehind(held), 'group')
+    if (this.#settings.onGroupFailure === 'stop') this.#returnAll(this.#groups.takeBehind(held), 'group_stopped')
   }
 
   #returnAll(waiting: readonly HeldMessage[], reason: ReturnReason): void {

@@ -8,25 +8,18 @@ import { DatabaseAway } from './database-away.ts'
 import { type AnyAttributes, HandedMessage, type HeldMessage, type Message } from './held.ts'
 
 /** Why a message can never be handled. A handler may use any other text. */
-export type DeadReason =
-  | 'too_large'
-  | 'not_json'
-  | 'invalid_body'
-  | 'unknown_kind'
-  | 'key_conflict'
-  | 'fatal'
-  | (string & {})
+export type DeadReason = 'not_json' | 'invalid_body' | 'unknown_kind' | 'key_conflict' | 'fatal' | (string & {})
 
-/** Why a message is returned. */
+/** Why a message is returned. requested: by its handler. group_stopped: it was behind a message that was not deleted. */
 export type ReturnReason =
   | 'row_not_found'
   | 'row_not_ready'
   | 'row_busy'
   | 'database'
   | 'threw'
-  | 'asked'
+  | 'requested'
   | 'stopping'
-  | 'group'
+  | 'group_stopped'
   | 'dead_letter_not_sent'
 
 /**
@@ -76,14 +69,13 @@ export interface Reading {
   /** Messages of a group are handled one after another. */
   readonly isGrouped: boolean
   readonly body: Schema | 'text' | 'json'
-  readonly maxBodyBytes: number
 }
 
 /** Never rejects. */
 export async function dispositionOf(held: HeldMessage, reading: Reading, handle: Handle<never>): Promise<Disposition> {
   let body: unknown
   try {
-    const read = await readBody(held.text, reading)
+    const read = await readBody(held.delivery.text, reading)
     if ('end' in read) return read
     body = read.body
   } catch (error) {
@@ -100,8 +92,7 @@ export async function dispositionOf(held: HeldMessage, reading: Reading, handle:
   }
 }
 
-async function readBody(text: string, { body, maxBodyBytes }: Reading): Promise<{ body: unknown } | Disposition> {
-  if (Buffer.byteLength(text) > maxBodyBytes) return { end: 'dead_letter', reason: 'too_large' }
+async function readBody(text: string, { body }: Reading): Promise<{ body: unknown } | Disposition> {
   if (body === 'text') return { body: text }
   let value: unknown
   try {
@@ -148,8 +139,8 @@ function judge(held: HeldMessage, answer: Answer | undefined, isGrouped: boolean
         ...(answer.status === undefined ? {} : { note: `its row is ${JSON.stringify(answer.status)}` }),
       }
     case 'released':
-      if (answer.delayMs !== undefined) return { end: 'return', reason: 'asked', delayMs: answer.delayMs }
-      return held.isStopped ? { end: 'return', reason: 'stopping', delayMs: 0 } : { end: 'return', reason: 'asked' }
+      if (answer.delayMs !== undefined) return { end: 'return', reason: 'requested', delayMs: answer.delayMs }
+      return held.isStopped ? { end: 'return', reason: 'stopping', delayMs: 0 } : { end: 'return', reason: 'requested' }
     case 'conflict':
       return { end: 'dead_letter', reason: 'key_conflict' }
     case 'dead_letter':
@@ -160,7 +151,7 @@ function judge(held: HeldMessage, answer: Answer | undefined, isGrouped: boolean
       }
       return { end: 'dead_letter', reason: answer.reason, error: answer.error }
     case 'again':
-      return { end: 'return', reason: 'asked', ...delay(answer.after) }
+      return { end: 'return', reason: 'requested', ...delay(answer.after) }
     default:
       // An unknown outcome must not delete the message.
       throw new Error(
@@ -179,7 +170,7 @@ function thrown(held: HeldMessage, error: unknown): Disposition {
   if (error instanceof ConcurrentModificationError) return { end: 'delete', as: 'concurrent_modification', error }
   if (error instanceof Cancel) return { end: 'delete', as: 'handled' } // The work is no longer wanted.
   if (error instanceof RetryAfter || error instanceof Snooze) {
-    return { end: 'return', reason: 'asked', delayMs: error.delayMs, error }
+    return { end: 'return', reason: 'requested', delayMs: error.delayMs, error }
   }
   if (error instanceof DatabaseAway) return { end: 'return', reason: 'database', error: error.cause }
   return { end: 'return', reason: isPostgresError(error) ? 'database' : 'threw', error }

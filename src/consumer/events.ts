@@ -30,12 +30,13 @@ export interface ConsumerEvents extends CommonEvents {
   failed: [message: MessageInfo & Ended & { readonly error: unknown }]
   /** It can never be handled, and was sent to the dead-letter queue. */
   dead_letter: [message: MessageInfo & Ended & { readonly reason: DeadReason; readonly error?: unknown }]
-  /** The broker redelivers it after this delay; if the request did not reach it, when its visibility expires. */
+  /** The broker redelivers it after this delay; if it has not confirmed that, when the visibility expires at the latest. */
   returned: [
     message: MessageInfo & {
       readonly reason: ReturnReason | DeadReason
       readonly delayMs: number
-      readonly told: boolean
+      /** Whether the broker has confirmed it. */
+      readonly confirmed: boolean
       readonly error?: unknown
     },
   ]
@@ -73,12 +74,12 @@ export class Events extends EventHub<ConsumerEvents> {
     chore: 0,
     problem: 0,
   }
-  readonly #hearsAll: boolean
+  readonly #logsAll: boolean
 
-  /** `hearsAll`: also log successes. */
-  constructor(log: Log, hearsAll: boolean) {
+  /** `logsAll`: also successes. */
+  constructor(log: Log, logsAll: boolean) {
     super(log, 'trouble while')
-    this.#hearsAll = hearsAll
+    this.#logsAll = logsAll
   }
 
   override emit<Name extends keyof ConsumerEvents>(name: Name, ...event: ConsumerEvents[Name]): void {
@@ -94,7 +95,7 @@ export class Events extends EventHub<ConsumerEvents> {
 
   /** About one message. */
   log(level: LogEntry['level'], held: HeldMessage, what: string, error?: unknown, tags: Partial<LogEntry> = {}): void {
-    if ((level === 'info' || level === 'debug') && !this.#hearsAll) return
+    if ((level === 'info' || level === 'debug') && !this.#logsAll) return
     const { messageId, rowId, receiveCount } = infoOf(held)
     const row = rowId === undefined ? '' : `, row ${rowId}`
     this.toLog({
@@ -124,7 +125,7 @@ export function ofQueue(title: string, queue: string, log: Log): Log {
     })
 }
 
-export function infoOf({ id, rowId, groupId, receiveCount }: HeldMessage): MessageInfo {
+export function infoOf({ delivery: { id, groupId, receiveCount }, rowId }: HeldMessage): MessageInfo {
   const info: { -readonly [Name in keyof MessageInfo]: MessageInfo[Name] } = { messageId: id, receiveCount }
   if (rowId !== undefined) info.rowId = rowId
   if (groupId !== undefined) info.groupId = groupId

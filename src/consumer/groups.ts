@@ -1,10 +1,10 @@
 /**
  * The groups of a FIFO queue: one message of each at a time, in the order of receipt.
  *
- * A turn ends when the message has ended or expired: then SQS may redeliver it, here or elsewhere, and a handler that hangs
+ * A turn ends when the message has ended or expired: then the broker may redeliver it, here or elsewhere, and a handler that hangs
  * must not block its group.
  *
- * SQS counts a delivery of each message that it hands out, handled or not. So that messages behind one that keeps failing do
+ * A broker such as SQS counts a delivery of each message that it hands out, handled or not. So that messages behind one that keeps failing do
  * not use up their deliveries with it, the receiver asks for one message at a time around its redelivery, and it is not
  * returned while an open receive could bring the others along.
  */
@@ -101,6 +101,6 @@ export class Groups {
 }
 
 /** A queue without group ids is one group. */
-function nameOf({ groupId }: HeldMessage): string {
-  return groupId ?? ''
+function nameOf({ delivery }: HeldMessage): string {
+  return delivery.groupId ?? ''
 }

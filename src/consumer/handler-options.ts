@@ -1,4 +1,5 @@
 /** Checks the options of handlers when they are made: at the first message it would be too late. */
+import { checkFunction } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Queryable } from '../db/lane.ts'
@@ -33,11 +34,6 @@ export function checkFunctions(
     const isLeftOut = values[name] === undefined && optional.includes(name)
     if (!isLeftOut) checkFunction(`${of}.${name}`, values[name])
   }
-}
-
-export function checkFunction(option: string, value: unknown): void {
-  if (typeof value === 'function') return
-  throw new InvalidOptionError(option, 'it must be a function')
 }
 
 /** Checks that this is a Leasehold, or has the methods that are used here. */

@@ -1,5 +1,6 @@
 /** Handlers in front of Postgres. Each returns only when it knows what was committed (decisions/0023). */
 import type { ClientBase } from 'pg'
+import { checkFunction } from '../core/check.ts'
 import {
   ConcurrentModificationError,
   InvalidInputError,
@@ -19,7 +20,7 @@ import type { StatusTable } from '../tables/status-table.ts'
 import type { WorkClaim, Worked } from '../tables/work.ts'
 import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './disposition.ts'
-import { checkFunction, checkFunctions, checkLeasehold, checkPool, checkTable } from './handler-options.ts'
+import { checkFunctions, checkLeasehold, checkPool, checkTable } from './handler-options.ts'
 import type { Message } from './held.ts'
 import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
 
@@ -96,8 +97,8 @@ export interface OneUpdate<Body, From extends string, To extends string, Column 
 
 /**
  * Checks that the row is ready, runs the work, then changes the row by one UPDATE. Errors of the work, and results that
- * cannot be stored, are recorded in the row. This works only from the table's ready status; from any other, SQS redelivers
- * the message instead.
+ * cannot be stored, are recorded in the row. This works only from the table's ready status; from any other, the broker
+ * redelivers the message instead.
  */
 export function inOneUpdate<Body, A extends Arrows, From extends keyof A & string, Column extends string>(
   table: StatusTable<A, Column>,
@@ -152,7 +153,7 @@ export interface MessageKey<Body> {
 
 /**
  * Runs the work in a transaction that also records the message: for counters, and work without a status row. If it throws,
- * the transaction rolls back, and SQS redelivers the message.
+ * the transaction rolls back, and the broker redelivers the message.
  */
 export function inOneTransaction<Body>(
   leasehold: HandlesOnce,

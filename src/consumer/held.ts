@@ -62,13 +62,7 @@ class LazySignal {
 
 /** A received message that has not ended yet. */
 export class HeldMessage implements KeptLease {
-  readonly id: string
-  readonly receipt: string
-  readonly text: string
-  readonly attributes: AnyAttributes
-  readonly groupId: string | undefined
-  readonly receiveCount: number
-  readonly trace: string | undefined
+  readonly delivery: Delivery
   /** When the receive was sent. */
   readonly receivedAt: number
   /** The broker hides it at least until then. */
@@ -88,13 +82,7 @@ export class HeldMessage implements KeptLease {
 
   /** `sentAt`: when it was asked for. */
   constructor(delivery: Delivery, sentAt: number, visibilityMs: number) {
-    this.id = delivery.id
-    this.receipt = delivery.receipt
-    this.text = delivery.text
-    this.attributes = delivery.attributes
-    this.groupId = delivery.groupId
-    this.receiveCount = delivery.receiveCount
-    this.trace = delivery.trace
+    this.delivery = delivery
     this.receivedAt = sentAt
     this.grantedUntil = sentAt + visibilityMs
   }
@@ -132,11 +120,12 @@ export class HandedMessage<Body> implements Message<Body> {
   readonly #held: HeldMessage
 
   constructor(held: HeldMessage, body: Body) {
-    this.id = held.id
+    const { id, attributes, groupId, receiveCount } = held.delivery
+    this.id = id
     this.body = body
-    this.attributes = held.attributes
-    this.groupId = held.groupId
-    this.receiveCount = held.receiveCount
+    this.attributes = attributes
+    this.groupId = groupId
+    this.receiveCount = receiveCount
     this.#held = held
   }
 

@@ -7,8 +7,8 @@
  * A long receive may have brought the message at its beginning or at its end, so little of the timeout is certain. Then the
  * message is extended before it is handled.
  *
- * SQS hides a message for twelve hours in all. Extensions use up the rest of them; when nothing is left, the message stays
- * held until its last extension ends.
+ * A broker may limit how long it hides a message in all; SQS does, to twelve hours. Extensions use up the rest; when nothing
+ * is left, the message stays held until its last extension ends.
  */
 
 import { setMaxListeners } from 'node:events'
@@ -121,7 +121,7 @@ export class Visibility {
   async #ask(batch: readonly HeldMessage[]): Promise<readonly Refusal[]> {
     const sentAt = monotonicMs()
     const entries = batch.map((held) => ({
-      receipt: held.receipt,
+      receipt: held.delivery.receipt,
       seconds: this.#broker.secondsFor(held, sentAt, this.#timeoutMs),
     }))
     const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), this.#broker.answerMs)
@@ -169,7 +169,7 @@ export class Visibility {
     this.release(held)
     held.expire(
       new Error(
-        `The visibility of message ${held.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`,
+        `The visibility of message ${held.delivery.id} expired: ${why}. Drop the work; ${this.#broker.name} will redeliver it.`,
       ),
     )
     this.#events.expired(held, why)

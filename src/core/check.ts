@@ -3,7 +3,9 @@ import { InvalidOptionError } from './errors.ts'
 
 /** Text that becomes a name or a key: bounded, and without characters that Postgres rejects or changes. */
 export function checkText(option: string, value: string, maxBytes: number): string {
-  if (typeof value !== 'string' || value === '') throw new InvalidOptionError(option, 'it must be a non-empty string')
+  if (typeof value !== 'string' || value === '') {
+    throw new InvalidOptionError(option, `it must be a non-empty string${notThis(value)}`)
+  }
   if (Buffer.byteLength(value) > maxBytes) throw new InvalidOptionError(option, `it is longer than ${maxBytes} bytes`)
   if (value.includes('\0') || !value.isWellFormed()) {
     throw new InvalidOptionError(option, 'it holds a NUL or half of a surrogate pair')
@@ -15,6 +17,11 @@ export function checkInteger(option: string, value: number, from: number, to: nu
   if (!Number.isInteger(value) || value < from || value > to) {
     throw new InvalidOptionError(option, `it must be a whole number from ${from} to ${to}${notThis(value)}`)
   }
+  return value
+}
+
+export function checkFunction<F>(option: string, value: F): F {
+  if (typeof value !== 'function') throw new InvalidOptionError(option, 'it must be a function')
   return value
 }
 

@@ -50,9 +50,10 @@ export class ConcurrentModificationError extends LeaseholdError {
   }
 }
 
-function few(ids: readonly string[]): string {
-  if (ids.length === 0) return 'nothing'
-  return ids.length <= 5 ? ids.join(', ') : `${ids.slice(0, 5).join(', ')} and ${ids.length - 5} more`
+/** The first five, and how many more there are. */
+export function few(list: readonly string[]): string {
+  if (list.length === 0) return 'nothing'
+  return list.length <= 5 ? list.join(', ') : `${list.slice(0, 5).join(', ')} and ${list.length - 5} more`
 }
 
 /**
@@ -215,7 +216,9 @@ export class RolledBackError extends LeaseholdError {
 
   constructor(message?: string) {
     super(
-      message ?? 'The transaction was rolled back: a statement in it had failed, and its error was caught and dropped.',
+      message ??
+        'The transaction was rolled back: a statement in it had failed, and its error was caught. ' +
+          'Let that error throw, or run the statement under a savepoint.',
     )
   }
 }
@@ -252,13 +255,13 @@ export class CancelRequestedError extends LeaseholdError {
   }
 }
 
-/** Abort reason of a handler's signal: the worker stops and its grace is over. The job is released. */
+/** Abort reason of a handler's signal: its worker or consumer stops, and the grace is over. The work is released. */
 export class StoppingError extends LeaseholdError {
   readonly code = 'STOPPING'
   override readonly name = 'StoppingError'
 
-  constructor() {
-    super('The worker is stopping. The job is released, and its attempt is not spent.')
+  constructor(message = 'The worker is stopping. The job is released, and its attempt is not spent.') {
+    super(message)
   }
 }
 

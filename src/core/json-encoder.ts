@@ -105,7 +105,11 @@ class Encoder {
     try {
       const ancestor = this.ancestors.indexOf(value)
       if (ancestor >= 0 && ancestor < depth) {
-        this.bad(depth, `it contains itself: it is the same object as ${this.pathTo(ancestor)}`, '[circular]')
+        this.bad(
+          depth,
+          `it is the same object as ${this.pathTo(ancestor)}, which contains it; pass an id instead`,
+          '[circular]',
+        )
       } else if (depth >= this.maxDepth) {
         this.bad(depth, `it is nested deeper than ${this.maxDepth} levels; flatten it`, '[too deep]')
       } else {

@@ -13,6 +13,7 @@
  */
 import {
   type ErrorCode,
+  few,
   type InvalidInputError,
   type InvalidOptionError,
   LeaseholdError,
@@ -20,7 +21,6 @@ import {
 } from './errors.ts'
 
 const MOST_CHARS = 400
-const A_FEW = 5
 
 /** For any source. Empty: print nothing. */
 export function quotable(error: unknown): string {
@@ -130,9 +130,4 @@ const NAMES = /^[A-Za-z_]\w{0,40}(\.([A-Za-z_]\w{0,40}|\d{1,4}))*$/
 /** Each with the name or code of its error. The rest of the reason may come from a user's function. */
 function whichAreNotSent({ unsent }: NotSentError): string {
   return `not sent: ${few(unsent.map(({ id, reason }) => `${id} (${/^[\w.]+/.exec(reason)?.[0] ?? '…'})`))}`
-}
-
-function few(list: readonly string[]): string {
-  if (list.length <= A_FEW) return list.join(', ')
-  return `${list.slice(0, A_FEW).join(', ')} and ${list.length - A_FEW} more`
 }

@@ -4,7 +4,7 @@ import { InvalidOptionError } from './errors.ts'
 export function checkOptions(of: string, given: unknown, known: readonly string[]): void {
   if (given === undefined) return
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    throw new InvalidOptionError(of, 'it must be an object of options')
+    throw new InvalidOptionError(of, `it must be an object of options; known are ${known.join(', ')}`)
   }
   for (const name of Object.keys(given)) {
     if (known.includes(name)) continue

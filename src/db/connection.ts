@@ -55,7 +55,9 @@ export class Connection {
   constructor(options: ConnectionOptions) {
     checkOptions('Leasehold', options ?? {}, KNOWN)
     if (options?.pool === undefined && options?.connectionString === undefined) {
-      throw new InvalidOptionError('Leasehold', 'it needs a connectionString or a pool')
+      const isUnset = 'connectionString' in (options ?? {})
+      const hint = isUnset ? '; connectionString is undefined, so its environment variable is not set' : ''
+      throw new InvalidOptionError('Leasehold', `it needs a connectionString or a pool${hint}`)
     }
     this.schema = options.schema ?? 'leasehold'
     this.prepare = options.prepare ?? true
@@ -63,7 +65,10 @@ export class Connection {
     this.kinds = new KindNames(this.log)
     this.retention = checkRetention('Leasehold.retention', options.retention)
     if (options.pool !== undefined && options.connectionString !== undefined) {
-      throw new InvalidOptionError('Leasehold.pool', '`pool` and `connectionString` are mutually exclusive')
+      throw new InvalidOptionError(
+        'Leasehold.pool',
+        '`pool` and `connectionString` are mutually exclusive; leave one out',
+      )
     }
     this.#poolIsOurs = options.pool === undefined
     this.pool = options.pool === undefined ? newPool(options.connectionString) : checkPool(options.pool)

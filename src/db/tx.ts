@@ -5,6 +5,7 @@
 import type { QueryArrayConfig, QueryArrayResult } from 'pg'
 import { InvalidOptionError } from '../core/errors.ts'
 import type { Queryable } from './lane.ts'
+import { isPool } from './transaction.ts'
 
 /** Runs one statement with its parameters ($1, $2, …) and returns its rows by column name. */
 export type TxFunction = (
@@ -18,11 +19,6 @@ export type Tx = Queryable | TxFunction
 interface Client {
   readonly readyForQuery?: boolean
   getTransactionStatus?(): string | null
-}
-
-// A client has every method of a pool but those that hand out clients.
-function isPool(tx: object): boolean {
-  return 'totalCount' in tx
 }
 
 /** Refuses a value that is certainly no open transaction. */
@@ -46,8 +42,16 @@ export function checkTx<Given extends Tx>(tx: Given): Given {
   return tx
 }
 
+/** Refuses a client on which BEGIN was sent: the work takes long, and a rollback would undo its claim. */
+export function refuseTransaction(option: string, db: Queryable): void {
+  const client = db as Client
+  const isOpen = client.readyForQuery === true && /^[TE]$/.test(client.getTransactionStatus?.() ?? '')
+  if (isOpen) throw new InvalidOptionError(option, 'a transaction is open on it; pass the pool')
+}
+
 export function hasFailed(cause?: unknown): InvalidOptionError {
-  return new InvalidOptionError('tx', 'a statement in it has failed, so it can only be rolled back', { cause })
+  const what = 'a statement in it has failed, so it can only be rolled back; let that error throw, or use a savepoint'
+  return new InvalidOptionError('tx', what, { cause })
 }
 
 export function queryableOf(tx: Tx): Queryable {

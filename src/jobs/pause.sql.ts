@@ -17,16 +17,14 @@ with paused_queue as (
   on conflict (name) do update set paused_at = excluded.paused_at, paused_by = excluded.paused_by
   where kind.paused_at is null
   returning name
-), judged as materialized (
-  select leasehold.clock() as at, case
-      when exists (select from paused_queue) or exists (select from paused_kind) then 'paused' else 'already_paused'
-    end as outcome
 ), noted as (
   insert into leasehold.operator_action (at, action, by, outcome, queue, kind)
-  select at, 'pause', $3::text, outcome, case $1::text when 'queue' then $2::text end, case $1::text when 'kind' then $2::text end
-  from judged
+  select leasehold.clock(), 'pause', $3::text,
+    case when exists (select from paused_queue) or exists (select from paused_kind) then 'paused' else 'already_paused' end,
+    case $1::text when 'queue' then $2::text end, case $1::text when 'kind' then $2::text end
+  returning outcome
 )
-select outcome, leasehold.tell('pause', $1::text || ':' || $2::text) as notified from judged`
+select outcome, leasehold.tell('pause', $1::text || ':' || $2::text) as notified from noted`
 
 // Wakes the workers of the queue, or of the queue that is configured for the kind; also where leasehold.busy has it that they need
 // not be: they have no jobs of this queue to be busy with.   $1 queue or kind  $2 its name  $3 by  $4 queue, unless configured
@@ -41,16 +39,14 @@ with configured as materialized (
   update leasehold.kind set paused_at = null, paused_by = null
   where name = $2 and $1::text = 'kind' and paused_at is not null
   returning name
-), judged as materialized (
-  select leasehold.clock() as at, case
-      when exists (select from resumed_queue) or exists (select from resumed_kind) then 'resumed' else 'not_paused'
-    end as outcome
 ), noted as (
   insert into leasehold.operator_action (at, action, by, outcome, queue, kind)
-  select at, 'resume', $3::text, outcome, case $1::text when 'queue' then $2::text end, case $1::text when 'kind' then $2::text end
-  from judged
+  select leasehold.clock(), 'resume', $3::text,
+    case when exists (select from resumed_queue) or exists (select from resumed_kind) then 'resumed' else 'not_paused' end,
+    case $1::text when 'queue' then $2::text end, case $1::text when 'kind' then $2::text end
+  returning outcome
 )
-select judged.outcome, leasehold.tell('wake', configured.queue) as notified from judged cross join configured`
+select noted.outcome, leasehold.tell('wake', configured.queue) as notified from noted cross join configured`
 
 // Every queue and kind that is paused: few, and in an index of their own.
 export const PAUSED = `-- queue.paused

@@ -28,6 +28,10 @@ export async function resume(lane: Lane, target: PauseTarget, options: ByOption 
 }
 
 function checkTarget(of: string, target: PauseTarget): { what: 'queue' | 'kind'; name: string; queue: string } {
+  if (typeof target === 'string') {
+    const name = JSON.stringify(target)
+    throw new InvalidOptionError(of, `it must name a queue or a kind: write { queue: ${name} } or { kind: ${name} }`)
+  }
   checkOptions(of, target ?? null, ['queue', 'kind'])
   const { queue, kind } = target as { queue?: string | Queue; kind?: string | Kind }
   if ((queue === undefined) === (kind === undefined)) {

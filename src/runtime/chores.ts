@@ -20,7 +20,7 @@ const STUCK_MS = 60_000
 const tooLong = () => new DeadlineError('A chore', ENDS_WITHIN_MS)
 
 export interface ChoreEvents {
-  choreDid(name: string, did: Readonly<Record<string, number>>): void
+  choreDid(name: string, counts: Readonly<Record<string, number>>): void
   choreFailed(name: string, error: unknown): void
   /** The schedule could not be read. */
   problem(doing: string, error: unknown): void

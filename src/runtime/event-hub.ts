@@ -4,8 +4,8 @@ import { ProblemLog } from './problem-log.ts'
 
 /** Events of every long-running part, beside its own. */
 export interface CommonEvents {
-  /** A chore ran, and what it did. */
-  chore: [{ readonly name: string; readonly did: Readonly<Record<string, number>> }]
+  /** A chore ran, and returned these counts. */
+  chore: [{ readonly name: string; readonly counts: Readonly<Record<string, number>> }]
   /** A request failed, or was refused. It is retried. */
   problem: [{ readonly doing: string; readonly error: unknown }]
   stopping: []
@@ -52,9 +52,9 @@ export class EventHub<Events extends CommonEvents & { [Name in keyof Events]: un
     }
   }
 
-  choreDid(name: string, did: Readonly<Record<string, number>>): void {
-    this.#emitCommon('chore', { name, did })
-    this.problems.choreDid(name, did)
+  choreDid(name: string, counts: Readonly<Record<string, number>>): void {
+    this.#emitCommon('chore', { name, counts })
+    this.problems.choreDid(name, counts)
   }
 
   choreFailed(name: string, error: unknown): void {

@@ -10,8 +10,8 @@ import type { SqsClient } from './request.ts'
 export class SqsConsumer<Body = unknown> extends Consumer {
   constructor(client: SqsClient, options: SqsConsumerOptions<Body>) {
     if (typeof client?.send !== 'function') throw new InvalidOptionError('client', 'it must be an SQSClient')
-    const { queueUrl, deadLetterQueueUrl, waitS, visibilityS, ...checked } = settings(options)
+    const { queueUrl, deadLetterQueueUrl, visibilityS, ...checked } = settings(options)
     const queue = new SqsQueue(client, queueUrl, deadLetterQueueUrl)
-    super(checked, queue, (parts) => new Receiver({ ...parts, queue, waitS, visibilityS }))
+    super(checked, queue, (parts) => new Receiver({ ...parts, queue, visibilityS }))
   }
 }

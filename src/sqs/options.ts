@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import type { Handle } from '../consumer/disposition.ts'
 import { ofQueue } from '../consumer/events.ts'
 import { type BackoffOption, checkBackoff } from '../core/backoff.ts'
-import { checkInteger } from '../core/check.ts'
+import { checkFunction, checkInteger } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { type Log, logOf } from '../core/log.ts'
@@ -13,7 +13,7 @@ import { isPool } from '../db/transaction.ts'
 import { type Chore, checkChores } from '../runtime/chore.ts'
 import type { SqsAttributes } from './message.ts'
 import { checkQueueUrl } from './queue-url.ts'
-import { isFifo, MOST_S, queueName } from './request.ts'
+import { isFifo, MOST_S, queueName, WAIT_S } from './request.ts'
 
 export interface SqsConsumerOptions<Body = unknown> {
   readonly queueUrl: string
@@ -27,16 +27,12 @@ export interface SqsConsumerOptions<Body = unknown> {
   readonly visibility?: Duration
   /** A handler that takes longer is aborted, and SQS redelivers its message. Default: 1h. */
   readonly timeout?: Duration
-  /** How long a receive waits for messages, from 1s to 20s. Whole seconds. Default: 20s. */
-  readonly wait?: Duration
   /** How long handlers may go on after SIGTERM, before they are aborted and their messages returned. Default: 25s. */
   readonly grace?: Duration
   /** Delay before a failed message is redelivered: doubles with each delivery, a quarter is random. Default: 1s, 15m. */
   readonly backoff?: BackoffOption
   /** Receives messages that can never be handled, with their reason. Default: they are redelivered until SQS gives up. */
   readonly deadLetterQueueUrl?: string | undefined
-  /** A longer body is not parsed. Default: 1 MiB, the maximum of SQS. */
-  readonly maxBodyBytes?: number
   /** FIFO: whether messages behind one that was not deleted are returned (stop) or handled (skip). Default: stop. */
   readonly onGroupFailure?: 'stop' | 'skip'
   /** Run by every consumer besides messages, such as the table's recovery. They need a pool. */
@@ -56,11 +52,9 @@ const KNOWN = [
   'concurrency',
   'visibility',
   'timeout',
-  'wait',
   'grace',
   'backoff',
   'deadLetterQueueUrl',
-  'maxBodyBytes',
   'onGroupFailure',
   'chores',
   'pool',
@@ -68,13 +62,11 @@ const KNOWN = [
   'log',
 ]
 
-export type Settings = ReturnType<typeof settings>
-
 const OF = 'SqsConsumer'
 
 export function settings<Body>(options: SqsConsumerOptions<Body>) {
   checkOptions(OF, options ?? null, KNOWN)
-  if (typeof options.handle !== 'function') throw new InvalidOptionError(`${OF}.handle`, 'it must be a function')
+  checkFunction(`${OF}.handle`, options.handle)
   const { onGroupFailure = 'stop', signals = ['SIGTERM', 'SIGINT'] } = options
   if (onGroupFailure !== 'stop' && onGroupFailure !== 'skip') {
     throw new InvalidOptionError(`${OF}.onGroupFailure`, "it must be 'stop' or 'skip'")
@@ -90,8 +82,7 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
   const queueUrl = checkQueueUrl(`${OF}.queueUrl`, options.queueUrl)
   const log = logOf(`${OF}.log`, options.log)
   if (options.pool !== undefined) surviveIdleLoss(options.pool, log)
-  const visibilityS = seconds(`${OF}.visibility`, options.visibility ?? '30s', 1, MOST_S)
-  const waitS = seconds(`${OF}.wait`, options.wait ?? '20s', 1, 20)
+  const visibilityS = seconds(`${OF}.visibility`, options.visibility ?? '30s')
   return {
     queueUrl,
     isGrouped: isFifo(queueUrl),
@@ -101,12 +92,10 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
     visibilityS,
     visibilityMs: visibilityS * 1_000,
     timeoutMs: durationMs(`${OF}.timeout`, options.timeout ?? '1h', 1),
-    waitS,
-    receiveMs: waitS * 1_000,
+    receiveMs: WAIT_S * 1_000,
     graceMs: durationMs(`${OF}.grace`, options.grace ?? '25s'),
     backoff,
     deadLetterQueueUrl: checkDeadLetters(queueUrl, options.deadLetterQueueUrl),
-    maxBodyBytes: checkInteger(`${OF}.maxBodyBytes`, options.maxBodyBytes ?? 2 ** 20, 1, 2 ** 31),
     onGroupFailure,
     chores,
     pool: options.pool,
@@ -117,12 +106,12 @@ export function settings<Body>(options: SqsConsumerOptions<Body>) {
 }
 
 /** In other libraries 30 means seconds. */
-function seconds(option: string, value: Duration, from: number, to: number): number {
+function seconds(option: string, value: Duration): number {
   const given = durationMs(option, value) / 1_000
-  if (Number.isInteger(given) && given >= from && given <= to) return given
-  const meant = typeof value === 'number' && value >= from && value <= to
+  if (Number.isInteger(given) && given >= 1 && given <= MOST_S) return given
+  const meant = typeof value === 'number' && value >= 1 && value <= MOST_S
   const hint = meant ? `; ${value} is ${value} milliseconds, for seconds write '${value}s'` : ''
-  throw new InvalidOptionError(option, `it must be whole seconds, from '${from}s' to '${to}s'${hint}`)
+  throw new InvalidOptionError(option, `it must be whole seconds, from '1s' to '12h'${hint}`)
 }
 
 function checkDeadLetters(queueUrl: string, url: string | undefined): string | undefined {

@@ -1,4 +1,4 @@
-/** One SQS queue, and the five requests sent to it. */
+/** One SQS queue, and the four requests that a consumer sends. */
 
 import { randomUUID } from 'node:crypto'
 import {
@@ -14,10 +14,10 @@ import type { Delivery, HeldMessage } from '../consumer/held.ts'
 import type { Refusal } from '../runtime/batcher.ts'
 import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
 import { sendDeadLetter } from './dead-letters.ts'
-import { BATCH, inTime, isFifo, MOST_S, queueName, refusals, type SqsClient } from './request.ts'
+import { BATCH, inTime, isFifo, MOST_S, queueName, refusals, type SqsClient, WAIT_S } from './request.ts'
 
 /** A reply that takes longer counts as lost. */
-export const ANSWER_MS = 10_000
+const ANSWER_MS = 10_000
 
 export interface DeadLetter {
   readonly url: string
@@ -33,13 +33,13 @@ export class SqsQueue implements Broker {
   readonly batch = BATCH
   readonly answerMs = ANSWER_MS
   readonly deadLetters: string | undefined
+  readonly deadLettersOption = 'deadLetterQueueUrl'
   readonly url: string
   readonly isFifo: boolean
   readonly #client: SqsClient
+  readonly #deadLetterUrl: string | undefined
   /** Receives of a FIFO queue without a reply. The reply may be in flight, and its groups are blocked. */
   readonly #unheard: { readonly attempt: string; readonly most: number }[] = []
-
-  readonly #deadLetterUrl: string | undefined
 
   constructor(client: SqsClient, url: string, deadLetterUrl?: string) {
     this.#client = client
@@ -50,15 +50,15 @@ export class SqsQueue implements Broker {
   }
 
   /**
-   * Waits for messages, up to `waitS` seconds. After a receive without a reply, it repeats that receive with the same
+   * Waits for messages, up to 20 seconds. After a receive without a reply, it repeats that receive with the same
    * attempt id, and SQS returns the same messages, if it had returned any.
    */
-  async receive(most: number, waitS: number, visibilityS: number, signal: AbortSignal): Promise<Delivery[]> {
+  async receive(most: number, visibilityS: number, signal: AbortSignal): Promise<Delivery[]> {
     const attempt = this.isFifo ? this.#attemptAt(most) : undefined
     const command = new ReceiveMessageCommand({
       QueueUrl: this.url,
       MaxNumberOfMessages: most,
-      WaitTimeSeconds: waitS,
+      WaitTimeSeconds: WAIT_S,
       VisibilityTimeout: visibilityS,
       MessageSystemAttributeNames: ['ApproximateReceiveCount', 'MessageGroupId', 'AWSTraceHeader'],
       MessageAttributeNames: ['All'],
@@ -66,7 +66,7 @@ export class SqsQueue implements Broker {
     })
     const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
     try {
-      const { Messages = [] } = await inTime('receiving', waitS * 1_000 + ANSWER_MS, ask, signal)
+      const { Messages = [] } = await inTime('receiving', WAIT_S * 1_000 + ANSWER_MS, ask, signal)
       return Messages.map(toDelivery)
     } catch (error) {
       if (attempt !== undefined) this.#unheard.push({ attempt, most })

@@ -12,7 +12,7 @@ import { monotonicMs, sleep } from '../core/timer.ts'
 import { BatchDelay } from '../runtime/batch-delay.ts'
 import { isTransient } from './answer.ts'
 import type { SqsQueue } from './queue.ts'
-import { BATCH } from './request.ts'
+import { BATCH, WAIT_S } from './request.ts'
 
 const SIDE_BY_SIDE = 16
 const BACKOFF = { firstMs: 200, maxMs: 20_000 }
@@ -23,7 +23,6 @@ const PROBE_MS = 10_000
 
 export interface ReceiverParts extends IntakeParts {
   readonly queue: SqsQueue
-  readonly waitS: number
   readonly visibilityS: number
 }
 
@@ -105,14 +104,14 @@ export class Receiver implements Intake {
   }
 
   async #receive(most: number): Promise<void> {
-    const { queue, waitS, visibilityS, onReceived, onAnswered, onProblem, onRefused } = this.#parts
+    const { queue, visibilityS, onReceived, onAnswered, onProblem, onRefused } = this.#parts
     this.#asked += most
     const sentAt = monotonicMs()
-    const several = { at: sentAt + waitS * 1_000 + ON_THE_WAY_MS }
+    const several = { at: sentAt + WAIT_S * 1_000 + ON_THE_WAY_MS }
     if (most > 1) this.#severalBy.add(several)
     try {
       const messages = await queue
-        .receive(most, waitS, visibilityS, this.#stop.signal)
+        .receive(most, visibilityS, this.#stop.signal)
         .finally(() => this.#severalBy.delete(several))
       this.#isWelcome = true
       this.#failures = 0

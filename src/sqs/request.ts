@@ -10,6 +10,8 @@ export type SqsClient = Pick<SQSClient, 'send'>
 
 /** Maximum entries of one request. */
 export const BATCH = 10
+/** The long poll: the longest that SQS allows, and the cheapest. */
+export const WAIT_S = 20
 /** Twelve hours: for how long SQS hides a message in all. */
 export const MOST_S = 43_200
 

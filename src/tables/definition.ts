@@ -11,17 +11,13 @@ import { quoteName, quoteTable, renderNames } from '../db/identifier.ts'
 export type Arrows = Readonly<Record<string, readonly string[]>>
 
 export interface StatusTableOptions<A extends Arrows = Arrows, Column extends string = string> {
-  /** Default: id. */
-  readonly id?: string
-  /** Text or an enum. Default: status. */
-  readonly status?: string
   /** Transitions of one step. Default: from ready to done, pending → completed. */
   readonly arrows?: A
   /** Columns of yours that a transition may set. Default: none. */
   readonly columns?: readonly Column[]
   /** The statuses of two-phase work: claim, then commit. False: none. Default: pending, processing, … */
   readonly phases?: Partial<Phases> | false
-  /** The columns that two phases need, if yours have other names. sql() prints them. */
+  /** The columns that are read and written, if yours have other names. sql() prints those of two phases. */
   readonly names?: Partial<Names>
   /** A claim is reclaimed when its holder stops renewing for this long. Default: 15m. */
   readonly stuckAfter?: Duration
@@ -47,6 +43,9 @@ export interface Phases {
 }
 
 export interface Names {
+  readonly id: string
+  /** Text or an enum. */
+  readonly status: string
   readonly claim_token: string
   readonly claim_expires_at: string
   readonly attempt_count: string
@@ -59,6 +58,8 @@ export interface Names {
 
 const PHASES: Phases = { ready: 'pending', claimed: 'processing', done: 'completed', failed: 'error' }
 const NAMES: Names = {
+  id: 'id',
+  status: 'status',
   claim_token: 'claim_token',
   claim_expires_at: 'claim_expires_at',
   attempt_count: 'attempt_count',
@@ -66,19 +67,7 @@ const NAMES: Names = {
   retry_at: 'retry_at',
   sent_at: 'sent_at',
 }
-const KNOWN = [
-  'id',
-  'status',
-  'arrows',
-  'columns',
-  'phases',
-  'names',
-  'stuckAfter',
-  'timeout',
-  'maxAttempts',
-  'backoff',
-  'prepare',
-]
+const KNOWN = ['arrows', 'columns', 'phases', 'names', 'stuckAfter', 'timeout', 'maxAttempts', 'backoff', 'prepare']
 
 /** One statement, ready to send. */
 export interface Sendable {
@@ -123,8 +112,6 @@ export class Definition {
     this.#prepare = options.prepare ?? true
     this.words = {
       table: quoted,
-      id: quoteName(`${this.#of}.id`, options.id ?? 'id'),
-      status: quoteName(`${this.#of}.status`, options.status ?? 'status'),
       set: '',
       ...mapped({ ...this.names }, (name, word) => quoteName(`${this.#of}.names.${word}`, name)),
       ...mapped({ ...this.phases }, (status, phase) => this.#literal(`phases.${phase}`, status)),
@@ -241,8 +228,8 @@ export class Definition {
   #checkColumns(): void {
     if (!Array.isArray(this.columns))
       throw new InvalidOptionError(`${this.#of}.columns`, "it must be a list of column names such as ['result']")
-    const ofPhases = this.phases === undefined ? [] : Object.keys(this.names)
-    const ours = ['id', 'status', ...ofPhases].map((word) => this.words[word])
+    const used = this.phases === undefined ? ['id', 'status'] : Object.keys(this.names)
+    const ours = used.map((word) => this.words[word])
     if (new Set(ours).size !== ours.length)
       throw new InvalidOptionError(`${this.#of}.names`, 'two columns have the same name; give each its own')
     for (const column of this.columns) {

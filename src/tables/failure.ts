@@ -37,7 +37,8 @@ const MAY_PASS = /^((08|28|40|53|55|57|58|XX)...|25006|25P04|26000|3D000|42P05)$
  * missing column, and errors from before Postgres: an invalid option, a value that cannot be sent, a pool that was ended.
  *
  * A final error of a commit is recorded as a failure without a retry. A final error of fail() or release() is thrown, and
- * the row is reclaimed when its claim expires. In one update, SQS redelivers the message after an error that is not final.
+ * the row is reclaimed when its claim expires. In one update, the broker redelivers the message after an error that is
+ * not final.
  */
 export function isFinal(error: unknown): boolean {
   if (isOutage(error) || isConflict(error)) return false

@@ -13,4 +13,4 @@ export const FENCED_FIND = `-- fenced.find
 select coalesce({generation} > $2, false) from {table} where {id} = $1`
 
 export const FENCED_COLUMN = `-- fenced.column
-alter table {table} add column {generation} bigint`
+alter table {table} add column if not exists {generation} bigint`

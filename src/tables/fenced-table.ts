@@ -1,11 +1,11 @@
 import { checkInteger } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { settlingConflicts } from '../db/conflict.ts'
 import { quoteName, quoteTable, renderNames } from '../db/identifier.ts'
-import { type Answer, asPrinted, type Cells, type Queryable } from '../db/lane.ts'
-import { isPool } from '../db/transaction.ts'
+import type { Queryable } from '../db/lane.ts'
 import { FENCED_COLUMN, FENCED_FIND, FENCED_WRITE } from './fenced-table.sql.ts'
+import { checkRowId, type RowId } from './row-id.ts'
+import { change, read } from './send.ts'
 
 const ROUNDS = 10
 
@@ -18,7 +18,7 @@ export interface FencedTableOptions<Column extends string = string> {
   readonly columns: readonly Column[]
 }
 
-/** applied: written. stale: a newer generation has written here. not found: no such row. */
+/** applied: written. stale: a newer generation has written here. not_found: no such row. */
 export type FencedWrite = 'applied' | 'stale' | 'not_found'
 
 /**
@@ -52,7 +52,7 @@ export class FencedTable<Column extends string = string> {
   /** One guarded update. `db`: a pool, a client, your open transaction. */
   async write(
     db: Queryable,
-    id: string | number,
+    id: RowId,
     generation: number,
     set: { readonly [C in Column]?: unknown },
   ): Promise<FencedWrite> {
@@ -65,23 +65,16 @@ export class FencedTable<Column extends string = string> {
       return `${quoted} = $${index + 3}, `
     })
     const text = renderNames(FENCED_WRITE, { ...this.#quoted, assignments: assignments.join('') })
-    const values = [id, generation, ...Object.values(set)]
-    for (let round = 1; ; round++) {
-      const { rowCount } = await this.#send(db, text, values)
-      // A client that returns no rowCount would make every outcome a guess.
-      if (typeof rowCount !== 'number')
-        throw new InvalidOptionError('db', 'its query() returned no rowCount; pass a pool or client of pg')
-      if (rowCount > 0) return 'applied'
-      const { rows } = await this.#send(db, renderNames(FENCED_FIND, this.#quoted), [id, generation])
-      const row = rows[0] as unknown as Cells | undefined
+    const values = [checkRowId(id), generation, ...Object.values(set)]
+    for (let round = 1; round <= ROUNDS; round++) {
+      if ((await change(db, { text }, values)) !== undefined) return 'applied'
+      const [row] = await read(db, { text: renderNames(FENCED_FIND, this.#quoted) }, [id, generation])
       if (row === undefined) return 'not_found'
-      // Otherwise the row appeared, or reappeared, since the update.
-      if (row[0] === 't' || round === ROUNDS) return 'stale'
+      if (row[0] === 't') return 'stale'
+      // The row appeared, or reappeared, since the update.
     }
-  }
-
-  #send(db: Queryable, text: string, values: unknown[]): Promise<Answer> {
-    return settlingConflicts(isPool(db), () => db.query({ text, values, rowMode: 'array', types: asPrinted }))
+    const what = `row ${id} has no newer generation, and yet no update changes it; does a policy or a trigger forbid it?`
+    throw new InvalidOptionError('fencedTable', what)
   }
 
   /** The columns that the table needs, as SQL for your migration. */

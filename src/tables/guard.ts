@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { ClientBase, Pool } from 'pg'
-import { checkText } from '../core/check.ts'
+import { checkFunction, checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import {
   ConcurrentModificationError,
@@ -203,11 +203,6 @@ function harmlessly(call: () => unknown): void {
     const answer = call()
     if (answer instanceof Promise) answer.catch(() => {})
   } catch {}
-}
-
-function checkFunction<F>(option: string, value: F): F {
-  if (typeof value !== 'function') throw new InvalidOptionError(option, 'it must be a function')
-  return value
 }
 
 function checkAnswer(answer: unknown): void {

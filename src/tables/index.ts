@@ -3,6 +3,6 @@ export { ConcurrentModificationError, LockTimeoutError } from '../core/errors.ts
 export { type FencedTable, type FencedTableOptions, type FencedWrite, fencedTable } from './fenced-table.ts'
 export { type GuardCounts, type GuardedWrite, WriteGuard, type WriteGuardOptions } from './guard.ts'
 export type { TransitionOutcome } from './outcomes.ts'
-export type { Recovery } from './recovery.ts'
+export type { RecoveryOptions } from './recovery.ts'
 export { databaseNow, type StatusTable, statusTable } from './status-table.ts'
 export type { WorkClaim, Worked } from './work.ts'

@@ -19,7 +19,7 @@ import { GIVE_UP, REDRIVE, RESEND, TAKE_BACK } from './row.sql.ts'
 const ROUNDS = 100
 const RAN_OUT = 'claim expired: its holder stopped renewing'
 
-export interface Recovery {
+export interface RecoveryOptions {
   /**
    * Enqueues jobs for rows that are ready again, inside the transaction that makes them so: for jobs in the same database.
    * It may be called again for the same rows. If it throws for a row alone, that row's attempt has failed.
@@ -41,9 +41,9 @@ export interface Recovery {
 /** Fails a row that is ready, inside the transaction. */
 export type FailRow = (tx: ClientBase, id: string, error: unknown) => Promise<unknown>
 
-const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
+const NOTHING = { reclaimed: 0, givenUp: 0, redriven: 0, resent: 0 }
 
-export function recovery(definition: Definition, options: Recovery, failRow: FailRow): Chore {
+export function recovery(definition: Definition, options: RecoveryOptions, failRow: FailRow): Chore {
   const of = `recovery(${JSON.stringify(definition.table)})`
   checkOptions(of, options, ['enqueue', 'publish', 'resendAfter', 'every', 'batch'])
   const limit = checkInteger(`${of}.batch`, options.batch ?? 100, 1, 10_000)
@@ -85,17 +85,17 @@ async function takeRows(tx: ClientBase, definition: Definition, limit: number, r
     return rows.map(([id]) => id)
   }
   const givenUp = await run(GIVE_UP, [maxAttempts, RAN_OUT, limit])
-  const takenBack = await run(TAKE_BACK, [maxAttempts, RAN_OUT, limit])
+  const reclaimed = await run(TAKE_BACK, [maxAttempts, RAN_OUT, limit])
   const redriven = await run(REDRIVE, [limit])
   const resent = resendMs === undefined ? [] : await run(RESEND, [resendMs, limit])
   return {
     counts: {
-      takenBack: takenBack.length,
+      reclaimed: reclaimed.length,
       givenUp: givenUp.length,
       redriven: redriven.length,
       resent: resent.length,
     },
-    ids: [...takenBack, ...redriven, ...resent],
+    ids: [...reclaimed, ...redriven, ...resent],
   }
 }
 
@@ -106,7 +106,7 @@ async function takeRows(tx: ClientBase, definition: Definition, limit: number, r
 async function enqueueAll(
   tx: ClientBase,
   ids: readonly string[],
-  enqueue: NonNullable<Recovery['enqueue']>,
+  enqueue: NonNullable<RecoveryOptions['enqueue']>,
   failRow: FailRow,
 ): Promise<void> {
   const whole = await tries(tx, () => enqueue(ids, tx))

@@ -9,6 +9,7 @@ import { effectKeyOf } from '../core/effect-key.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Cells, Queryable } from '../db/lane.ts'
+import { refuseTransaction } from '../db/tx.ts'
 import type { Chore } from '../runtime/chore.ts'
 import { type Arrows, Definition, type Phases, type Sendable, type StatusTableOptions } from './definition.ts'
 import { type FailOptions, lastError, notBefore } from './failure.ts'
@@ -22,7 +23,7 @@ import type {
   TransitionOutcome,
   Values,
 } from './outcomes.ts'
-import { type Recovery, recovery } from './recovery.ts'
+import { type RecoveryOptions, recovery } from './recovery.ts'
 import { CLAIM, COMMIT, FAIL, FAIL_CLAIM, FIND, FIND_CLAIM, RELEASE, RENEW, TRANSITION } from './row.sql.ts'
 import { checkRowId, type RowId } from './row-id.ts'
 import { change, read } from './send.ts'
@@ -178,13 +179,14 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
    * returns. An error is recorded as a failure; Fatal and Cancel are not retried, RetryAfter not before its delay; Snooze
    * releases the row. `db` must be a pool: a transaction would stay open all the while.
    */
-  work(
+  async work(
     db: Queryable,
     id: RowId,
     effect: (claim: WorkClaim) => Promise<Values<Column> | null | undefined>,
     options: WorkOptions = {},
   ): Promise<Worked> {
     checkOptions('work', options, ['stopping'])
+    refuseTransaction('work', db)
     const { stuckAfterMs, timeoutMs } = this.#definition
     return workOnRow(this, db, id, effect, { stuckAfterMs, timeoutMs, ...options })
   }
@@ -204,7 +206,7 @@ export class StatusTable<A extends Arrows = Arrows, Column extends string = stri
   }
 
   /** Reclaims stuck rows and retries failed ones: for a worker's `chores`, or a timer of your own. */
-  recovery(options: Recovery = {}): Chore {
+  recovery(options: RecoveryOptions = {}): Chore {
     this.#definition.needPhases()
     return recovery(this.#definition, options, (tx, id, error) => this.fail(tx, id, error))
   }

@@ -101,7 +101,7 @@ test('names are quoted: capitals, reserved words and another schema', async (t) 
   const db = await prepared(t)
   await db.pool.query('create schema "Billing"; create table "Billing"."order" ("user" text primary key, "select" int)')
   const order = fencedTable('Billing.order', { id: 'user', generation: 'Generation', columns: ['select'] })
-  assert.equal(order.sql(), 'alter table "Billing"."order" add column "Generation" bigint;')
+  assert.equal(order.sql(), 'alter table "Billing"."order" add column if not exists "Generation" bigint;')
   await db.pool.query(order.sql())
   await db.pool.query(`insert into "Billing"."order" values ('ada')`)
   assert.equal(await order.write(db.pool, 'ada', 1, { select: 7 }), 'applied')
@@ -128,4 +128,18 @@ test('an invalid name or an unlisted column reaches no statement', async (t) => 
   // @ts-expect-error: not one of the columns
   assert.equal(await codeOf(() => receipt.write(db.pool, 1, 1, { generation: 9 })), 'INVALID_OPTION')
   assert.deepEqual(await row(db, 1), { amount: null, note: null, generation: null })
+})
+
+test('a write that a trigger suppresses is not called stale', async (t) => {
+  const db = await prepared(t)
+  await db.pool.query(`
+    create function nothing() returns trigger language plpgsql as 'begin return null; end';
+    create trigger suppress before update on receipt for each row execute function nothing()`)
+  await assert.rejects(receipt.write(db.pool, 1, 1, { amount: 1 }), /row 1 .* does a policy or a trigger forbid it\?/)
+  await assert.rejects(receipt.write(db.pool, undefined as never, 1, {}), { option: 'id' })
+})
+
+test('the column can be added again', async (t) => {
+  const db = await prepared(t)
+  await db.pool.query(receipt.sql())
 })

@@ -74,8 +74,8 @@ test('a chore that fails is logged by name, without its message, and so are rows
   const { of, pass, lines } = problems()
   of.choreFailed('recovery of doc', new Error('jane@example.com'))
   pass(61_000)
-  of.choreDid('recovery of doc', { takenBack: 3, givenUp: 0 })
-  of.choreDid('recovery of doc', { takenBack: 0, givenUp: 2 })
+  of.choreDid('recovery of doc', { reclaimed: 3, givenUp: 0 })
+  of.choreDid('recovery of doc', { reclaimed: 0, givenUp: 2 })
   of.choreDid('sweeping', { givenUp: 1 })
   of.choreDid('sweeping', undefined as never)
   assert.deepEqual(lines(), [

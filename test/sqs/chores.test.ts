@@ -23,7 +23,7 @@ test('the recovery beside the consumer publishes a row whose message was never s
   const [done, { rowId }] = await Promise.all([next(busy, 'chore'), next(busy, 'handled')])
   assert.deepEqual(done, {
     name: 'recovery of summary',
-    did: { takenBack: 0, givenUp: 0, redriven: 0, resent: 1 },
+    counts: { reclaimed: 0, givenUp: 0, redriven: 0, resent: 1 },
   })
   assert.equal(rowId, '1')
   await isEmpty(scene, url)
@@ -75,6 +75,6 @@ test('rows that recovery gives up on are logged as a warning', async (t) => {
     chores: [summaries.recovery({ publish: async () => {}, every: '100ms' })],
     pool: db.pool,
   })
-  assert.equal((await next(busy, 'chore')).did.givenUp, 1)
+  assert.equal((await next(busy, 'chore')).counts.givenUp, 1)
   assert.match(scene.log[0]!.message, /the chore "recovery of summary" found 1 row that has exhausted its attempts$/)
 })

@@ -65,16 +65,16 @@ test('each message emits events when received and ended, and is logged once, wit
     const event = seen.find(([which]) => which === name)![1] as { deleted: boolean; durationMs: number }
     assert.ok(event.deleted && event.durationMs >= 0 && event.durationMs < 60_000, name)
   }
-  const returned = seen.filter(([name]) => name === 'returned').map(([, event]) => event as { told: boolean })
+  const returned = seen.filter(([name]) => name === 'returned').map(([, event]) => event as { confirmed: boolean })
   assert.deepEqual(
-    returned.map(({ told }) => told),
+    returned.map(({ confirmed }) => confirmed),
     [true, true],
   )
   assert.deepEqual(log.map(({ level, message }) => `${level} ${message.replace(/in \d+ s/, 'later')}`).toSorted(), [
     'debug message already (delivery 1) was already handled',
     'debug message handled (delivery 1) was handled',
     'error message dead_letter (delivery 1) can never be handled: mine; sent to q-dead',
-    'info message asked (delivery 1) will be redelivered later: asked',
+    'info message asked (delivery 1) will be redelivered later: requested',
     'warn message failed (delivery 1) failed; its row records the error',
     'warn message threw (delivery 4) will be redelivered later: threw',
   ])
@@ -82,14 +82,14 @@ test('each message emits events when received and ended, and is logged once, wit
   assert.ok(!written.includes(SECRET), written)
 })
 
-test('a return that SQS refused has told: false', async (t) => {
+test('a return that SQS refused has confirmed: false', async (t) => {
   const { start } = scripted([message('m')], {
     ChangeMessageVisibilityBatch: ({ asked: { Entries } }) => ({
       Failed: Entries!.map(({ Id }) => ({ Id, Code: 'ReceiptHandleIsInvalid', SenderFault: true })),
     }),
   })
   const consumer = start(t, { queueUrl: STANDARD, handle: ends })
-  assert.equal((await next(consumer, 'returned')).told, false)
+  assert.equal((await next(consumer, 'returned')).confirmed, false)
 })
 
 test('without a log option successes are not logged', async (t) => {
@@ -138,7 +138,7 @@ test('every entry of the log names the queue, and lines without a message begin 
   events.problem('deleting', new Error('no'))
   events.fine('deleting')
   events.fine('receiving')
-  events.log('info', { id: 'm', receiveCount: 1 } as HeldMessage, 'was handled')
+  events.log('info', { delivery: { id: 'm', receiveCount: 1 } } as HeldMessage, 'was handled')
   assert.deepEqual(
     log.map(({ message }) => message),
     [

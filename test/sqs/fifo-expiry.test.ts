@@ -41,8 +41,8 @@ for (const [what, refused, isForGood, asked] of [
     ]
     assert.deepEqual([(await expired).messageId, (await handled).messageId], ['a1', 'b1'])
     assert.deepEqual((await returned).map(({ messageId, reason }) => [messageId, reason]).sort(), [
-      ['a2', 'group'],
-      ['a3', 'group'],
+      ['a2', 'group_stopped'],
+      ['a3', 'group_stopped'],
     ])
     assert.deepEqual(started, ['b1'])
     const extensions = all('ChangeMessageVisibilityBatch').filter(
@@ -86,7 +86,7 @@ test('messages behind an expired one are returned, and the one before it goes on
   await until('all are held', () => consumer.held === 3)
   clock.pass(10_100) // A third of their time, and a little more.
   assert.equal((await expired).messageId, 'a2')
-  assert.deepEqual([(await returned).messageId, (await returned).reason], ['a3', 'group'])
+  assert.deepEqual([(await returned).messageId, (await returned).reason], ['a3', 'group_stopped'])
   mayEnd.open()
   assert.deepEqual([(await handled).messageId, (await handled).deleted], ['a1', true])
   await settled()

@@ -58,8 +58,8 @@ test('stop: messages behind a failure are returned at once, last first, and none
     returned.map(({ messageId, reason, delayMs }) => [messageId, reason, delayMs]),
     [
       ['a1', 'threw', 1_000],
-      ['a3', 'group', 0],
-      ['a2', 'group', 0],
+      ['a3', 'group_stopped', 0],
+      ['a2', 'group_stopped', 0],
     ],
   )
   assert.deepEqual(
@@ -188,9 +188,9 @@ test('a repeated receive asks for the same number of messages', async () => {
   })
   const queue = new SqsQueue(client, FIFO)
   const { signal } = new AbortController()
-  await assert.rejects(queue.receive(10, 20, 30, signal))
-  await queue.receive(1, 20, 30, signal)
-  await queue.receive(10, 20, 30, signal)
+  await assert.rejects(queue.receive(10, 30, signal))
+  await queue.receive(1, 30, signal)
+  await queue.receive(10, 30, signal)
   assert.deepEqual([attempts[1] === attempts[0], attempts[2] === attempts[0]], [false, true])
 })
 

@@ -37,7 +37,7 @@ function extending(t: TestContext, timeoutMs: number, answer: (extension: Extens
   const queue = Object.assign(new SqsQueue({} as SqsClient, 'http://localhost/q'), { hide })
   const visibility = new Visibility(queue as unknown as SqsQueue, timeoutMs, 3_600_000_000, {
     extended: () => {},
-    expired: ({ id }) => expired.push(id),
+    expired: ({ delivery: { id } }) => expired.push(id),
     problem: (error) => assert.fail(String(error)),
   })
   visibility.start()
@@ -121,8 +121,8 @@ test('at the end of its twelve hours a message is neither extended nor given up 
 test('a return with a delay of twelve hours hides the message a little less', async (t) => {
   const { did, start } = scripted([message('m')])
   const consumer = start(t, { queueUrl: STANDARD, handle: () => ({ outcome: 'again', after: '12h' }) })
-  const { delayMs, told } = await next(consumer, 'returned')
-  assert.ok(told && delayMs < TWELVE_HOURS_S * 1_000 && delayMs > (TWELVE_HOURS_S - 60) * 1_000, String(delayMs))
+  const { delayMs, confirmed } = await next(consumer, 'returned')
+  assert.ok(confirmed && delayMs < TWELVE_HOURS_S * 1_000 && delayMs > (TWELVE_HOURS_S - 60) * 1_000, String(delayMs))
   assert.deepEqual(did, [`m in ${delayMs / 1_000} s`])
 })
 

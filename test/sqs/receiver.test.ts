@@ -79,7 +79,6 @@ for (const trouble of ['SQS', 'the database'] as const) {
     }
     const receiver = new Receiver({
       queue: { receive } as unknown as SqsQueue,
-      waitS: 20,
       visibilityS: 30,
       room: () => 1_000,
       isMoreToCome: () => false,

@@ -31,7 +31,7 @@ async function scene(t: TestContext, rows: number, queue = 'summaries') {
 const letMessagesAge = (db: { pool: { query(text: string): Promise<unknown> } }) =>
   db.pool.query(`update summary set sent_at = sent_at - interval '31 min'`)
 
-const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
+const NOTHING = { reclaimed: 0, givenUp: 0, redriven: 0, resent: 0 }
 
 test('a producer commits its row, then publishes, and the row is handled', async (t) => {
   const { db, publish, handleAll } = await scene(t, 0)
@@ -64,7 +64,7 @@ for (const queue of ['summaries', 'summaries.fifo']) {
     await summaries.claim(db.pool, 2)
     await letClaimsAge(db)
     await db.pool.query('update summary set retry_at = statement_timestamp() where id = 1')
-    assert.deepEqual(await recovery.run(db.pool), { ...NOTHING, redriven: 1, takenBack: 1 })
+    assert.deepEqual(await recovery.run(db.pool), { ...NOTHING, redriven: 1, reclaimed: 1 })
     assert.deepEqual(await handleAll(), ['applied', 'applied'])
     assert.equal((await summary(db, 1)).status, 'completed')
     assert.equal((await summary(db, 2)).status, 'completed')

@@ -23,7 +23,7 @@ test('Snooze: the message is redelivered after its delay, and the row is unchang
     const { start, did } = scripted([message('1')])
     const consumer = start(t, { queueUrl: STANDARD, handle: handle as never })
     const { reason, delayMs } = await next(consumer, 'returned')
-    assert.deepEqual([reason, delayMs, did], ['asked', 90_000, ['1 in 90 s']])
+    assert.deepEqual([reason, delayMs, did], ['requested', 90_000, ['1 in 90 s']])
     const { status, attempt_count, last_error } = await summary(db, 1)
     assert.deepEqual([status, attempt_count, last_error], ['pending', 0, null])
   }

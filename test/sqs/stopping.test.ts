@@ -49,7 +49,7 @@ test('a stop aborts the long poll', async (t) => {
     polling.open()
     return silence(signal)
   })
-  const busy = consumer({ queueUrl: url, wait: '20s', handle: () => {} }, client)
+  const busy = consumer({ queueUrl: url, handle: () => {} }, client)
   await polling.opened
   const stopped = busy.stop()
   assert.equal(hungUp!.aborted, true)
@@ -71,7 +71,9 @@ test('messages of a poll that was aborted too late are returned, and not handled
   const returned = nextEvents(consumer, 'returned', 3)
   const stopped = consumer.stop()
   answer.open()
-  assert.ok((await returned).every(({ reason, delayMs, told }) => reason === 'stopping' && delayMs === 0 && told))
+  assert.ok(
+    (await returned).every(({ reason, delayMs, confirmed }) => reason === 'stopping' && delayMs === 0 && confirmed),
+  )
   await stopped
   assert.deepEqual(did.toSorted(), ['a1 in 0 s', 'a2 in 0 s', 'b1 in 0 s'])
 })
@@ -143,7 +145,7 @@ test('after the grace period handlers are aborted, and their messages are visibl
   await started.opened
   const returned = next(busy, 'returned')
   await busy.stop({ grace: 0 })
-  assert.ok(reason instanceof StoppingError)
+  assert.ok(reason instanceof StoppingError && reason.message.startsWith('The consumer is stopping'))
   assert.deepEqual([(await returned).reason, (await returned).delayMs], ['stopping', 0])
   const [message] = await receive(url, 60)
   assert.deepEqual([message!.MessageId, message!.Attributes!.ApproximateReceiveCount], [messageId, '2'])
@@ -237,7 +239,7 @@ for (const [what, error, times] of [
       },
     })
     const consumer = start(t, { queueUrl: STANDARD, handle: () => ({ outcome: 'again', after: 0 }) })
-    assert.equal((await next(consumer, 'returned')).told, times === 2)
+    assert.equal((await next(consumer, 'returned')).confirmed, times === 2)
     await settled()
     assert.equal(all('ChangeMessageVisibilityBatch').length, times)
   })

@@ -124,12 +124,13 @@ test('messages at the end of a long poll are extended before they are handled, a
   })
   const visibility = new Visibility(new SqsQueue(client, 'http://localhost/q'), 30_000, 3_600_000, {
     extended: () => {},
-    expired: ({ id }) => expired.push(id),
+    expired: ({ delivery: { id } }) => expired.push(id),
     problem: (error) => assert.fail(String(error)),
   })
   t.after(() => visibility.stop())
   const receivedAgo = (ms: number) => ['a', 'b'].map((id) => heldMessage(id, performance.now() - ms, 30_000))
-  const gone = (messages: readonly HeldMessage[]) => messages.filter(({ isGone }) => isGone).map(({ id }) => id)
+  const gone = (messages: readonly HeldMessage[]) =>
+    messages.filter(({ isGone }) => isGone).map(({ delivery }) => delivery.id)
   const late = receivedAgo(20_000) // Less than a third is certain.
   await visibility.hold(late)
   assert.deepEqual([asked, expired, gone(late)], [[2], ['b'], ['b']])

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { freshDatabase } from '../support/database.ts'
 import { createSummaries, letClaimsAge, summaries, summary } from './summaries.ts'
 
-const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
+const NOTHING = { reclaimed: 0, givenUp: 0, redriven: 0, resent: 0 }
 
 test('sql() prepares a table that is already in use', async (t) => {
   const db = await freshDatabase(t)
@@ -17,7 +17,7 @@ test('sql() prepares a table that is already in use', async (t) => {
   await letClaimsAge(db)
   await db.pool.query(`update summary set sent_at = now() - interval '2 h'`)
   const did = await summaries.recovery({ resendAfter: '1h' }).run(db.pool)
-  assert.deepEqual(did, { ...NOTHING, takenBack: 1, resent: 1 })
+  assert.deepEqual(did, { ...NOTHING, reclaimed: 1, resent: 1 })
   assert.deepEqual(await summaries.fail(db.pool, 2, new Error('on purpose')), { outcome: 'applied', givenUp: false })
   assert.ok((await summary(db, 2)).retry_at! > new Date())
 })

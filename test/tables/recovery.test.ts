@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type Chore, handle, kind } from '../../src/index.ts'
-import { type Recovery, statusTable } from '../../src/tables/index.ts'
+import { type RecoveryOptions, statusTable } from '../../src/tables/index.ts'
 import type { RowClaim } from '../../src/tables/outcomes.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { gate } from '../support/gate.ts'
@@ -25,7 +25,7 @@ async function claim(db: TestDatabase, ...ids: number[]): Promise<RowClaim[]> {
 const letFailuresAge = ({ pool }: TestDatabase) =>
   pool.query(`update summary set retry_at = statement_timestamp() where retry_at is not null`)
 
-const NOTHING = { takenBack: 0, givenUp: 0, redriven: 0, resent: 0 }
+const NOTHING = { reclaimed: 0, givenUp: 0, redriven: 0, resent: 0 }
 
 test('a row whose claim expired is reclaimed, counted and published', async (t) => {
   const db = await withRows(t, 3)
@@ -34,7 +34,7 @@ test('a row whose claim expired is reclaimed, counted and published', async (t) 
   await claim(db, 2)
   const told: string[] = []
   const recovery = summaries.recovery({ publish: async (ids) => told.push(...ids) })
-  assert.deepEqual(await recovery.run(db.pool), { ...NOTHING, takenBack: 1 })
+  assert.deepEqual(await recovery.run(db.pool), { ...NOTHING, reclaimed: 1 })
   assert.deepEqual(await recovery.run(db.pool), NOTHING)
   assert.deepEqual(told, ['1'])
   const row = await summary(db, 1)
@@ -50,7 +50,7 @@ test('a row that kills its workers is given up after its attempts', async (t) =>
     await claim(db, 1)
     await letClaimsAge(db)
     const did = await recovery.run(db.pool)
-    assert.deepEqual(did, { ...NOTHING, ...(attempt < 5 ? { takenBack: 1 } : { givenUp: 1 }) })
+    assert.deepEqual(did, { ...NOTHING, ...(attempt < 5 ? { reclaimed: 1 } : { givenUp: 1 }) })
   }
   const row = await summary(db, 1)
   assert.deepEqual([row.status, row.attempt_count, row.retry_at], ['error', 5, null])
@@ -109,7 +109,7 @@ test('ten at once take each row once', async (t) => {
   // A batch that was short because others held the rows is not the end: the remaining ones take the rest.
   dids.push(await recovery.run(db.pool))
   const total = (what: string) => dids.reduce((sum, did) => sum + did[what]!, 0)
-  assert.deepEqual(['takenBack', 'givenUp', 'redriven', 'resent'].map(total), [100, 0, 100, 100])
+  assert.deepEqual(['reclaimed', 'givenUp', 'redriven', 'resent'].map(total), [100, 0, 100, 100])
   assert.deepEqual(
     told.map(Number).sort((a, b) => a - b),
     ids,
@@ -123,7 +123,7 @@ test('jobs enqueued in the transaction exist exactly when the rows are ready aga
   const summarise = kind<{ id: string }>('summarise')
   await claim(db, 1, 2)
   await letClaimsAge(db)
-  const enqueue: NonNullable<Recovery['enqueue']> = async (ids, tx) => {
+  const enqueue: NonNullable<RecoveryOptions['enqueue']> = async (ids, tx) => {
     await lh.enqueueMany(
       summarise,
       ids.map((id) => ({ input: { id } })),
@@ -139,7 +139,7 @@ test('jobs enqueued in the transaction exist exactly when the rows are ready aga
   await assert.rejects(failing.run(db.pool), /on purpose/)
   assert.equal((await summary(db, 1)).status, 'processing')
   assert.equal(await count(db, 'from leasehold.jobs'), 0)
-  assert.deepEqual(await summaries.recovery({ enqueue }).run(db.pool), { ...NOTHING, takenBack: 2 })
+  assert.deepEqual(await summaries.recovery({ enqueue }).run(db.pool), { ...NOTHING, reclaimed: 2 })
   const { rows } = await db.pool.query(`select payload ->> 'id' as id from leasehold.jobs order by 1`)
   assert.deepEqual(rows, [{ id: '1' }, { id: '2' }])
 })
@@ -158,7 +158,7 @@ test('a row that cannot be enqueued does not block the others; if none can be, n
     })
   await assert.rejects(recovery(['1', '2', '3']).run(db.pool), { code: '22012' })
   assert.deepEqual([(await summary(db, 2)).status, enqueued], ['processing', []])
-  assert.deepEqual(await recovery(['2']).run(db.pool), { ...NOTHING, takenBack: 3 })
+  assert.deepEqual(await recovery(['2']).run(db.pool), { ...NOTHING, reclaimed: 3 })
   assert.deepEqual(enqueued.sort(), ['1', '3'])
   const row = await summary(db, 2)
   assert.deepEqual([row.status, row.attempt_count], ['error', 2])
@@ -179,7 +179,7 @@ test('a row that another session is changing is left for the next run, without w
   await somebody.query('begin')
   await somebody.query('select from summary where id in (1, 3, 5, 7) for update')
   const recovery = summaries.recovery({ resendAfter: '30m' })
-  const one = { takenBack: 1, givenUp: 1, redriven: 1, resent: 1 }
+  const one = { reclaimed: 1, givenUp: 1, redriven: 1, resent: 1 }
   assert.deepEqual(await recovery.run(db.pool), one)
   await somebody.query('commit')
   assert.deepEqual(await recovery.run(db.pool), one)
@@ -239,8 +239,8 @@ test('of three workers one runs the recovery in each interval, and reports its c
     'select count(*)::int as all, count(*) filter (where early)::int as early from taken',
   )
   assert.deepEqual(rows[0], { all: events.flat().length, early: 0 })
-  const did = events.flat().filter((event) => event!.did.takenBack === 1)
-  assert.deepEqual(did, [{ name: 'recovery of summary', did: { ...NOTHING, takenBack: 1 } }])
+  const did = events.flat().filter((event) => event!.counts.reclaimed === 1)
+  assert.deepEqual(did, [{ name: 'recovery of summary', counts: { ...NOTHING, reclaimed: 1 } }])
 })
 
 test('a chore that fails is reported, and one that never ends holds up neither the sweep nor the end', async (t) => {

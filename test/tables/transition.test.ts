@@ -213,8 +213,7 @@ test('an undeclared arrow, and one that belongs to a claim, are refused', async 
 test('statuses may be an enum, names may need quotes, and the table may be in another schema', async (t) => {
   const db = await freshDatabase(t)
   const incidents = statusTable('Ops.Order', {
-    id: 'user',
-    status: 'state',
+    names: { id: 'user', status: 'state' },
     arrows: { open: ['on hold', 'closed'], 'on hold': ['open', 'closed'] },
     columns: ['select'],
     phases: false,
@@ -257,8 +256,8 @@ test('hostile names are refused when they are declared', () => {
   for (const name of HOSTILE as string[]) {
     const refused = { code: 'INVALID_OPTION' }
     assert.throws(() => statusTable(name), refused, String(name))
-    assert.throws(() => statusTable('t', { id: name ?? '' }), refused, String(name))
-    assert.throws(() => statusTable('t', { status: name ?? '' }), refused, String(name))
+    assert.throws(() => statusTable('t', { names: { id: name ?? '' } }), refused, String(name))
+    assert.throws(() => statusTable('t', { names: { status: name ?? '' } }), refused, String(name))
     assert.throws(() => statusTable('t', { columns: [name] }), refused, String(name))
     assert.throws(() => statusTable('t', { names: { claim_expires_at: name } }), refused, String(name))
   }

@@ -172,7 +172,7 @@ for (const { diesAt, keyed, left, calls, happened } of CRASHES) {
     if (left !== 'pending') assert.equal(await summarise(t, db, provider, 1, 'never', keyed), 'already_handled')
     await letClaimsAge(db)
     const did = await summaries.recovery().run(db.pool)
-    assert.equal(did.takenBack, left === 'processing' ? 1 : 0)
+    assert.equal(did.reclaimed, left === 'processing' ? 1 : 0)
     const last = await summarise(t, db, provider, 1, 'never', keyed)
     assert.equal(last, left === 'completed' ? 'already_handled' : 'applied')
     const row = await summary(db, 1)

@@ -157,7 +157,7 @@ test('an effect that exceeds its timeout is aborted, and its row reclaimed', asy
   await until('it is told', () => reason !== undefined)
   assert.equal((reason as { code?: unknown }).code, 'TIMED_OUT')
   await letClaimsAge(db)
-  assert.equal((await limited.recovery().run(db.pool)).takenBack, 1)
+  assert.equal((await limited.recovery().run(db.pool)).reclaimed, 1)
   open()
   assert.deepEqual(await working, { outcome: 'lost', status: 'pending' })
 })
@@ -169,9 +169,9 @@ test('a claim lasts as long as its holder declared, not as the reclaiming proces
   )
   assert.equal((await patient!.claim(db.pool, 1)).outcome, 'applied')
   await db.pool.query(`update summary set claim_expires_at = claim_expires_at - interval '10 min'`)
-  assert.equal((await hasty!.recovery().run(db.pool)).takenBack, 0)
+  assert.equal((await hasty!.recovery().run(db.pool)).reclaimed, 0)
   await letClaimsAge(db)
-  assert.equal((await hasty!.recovery().run(db.pool)).takenBack, 1)
+  assert.equal((await hasty!.recovery().run(db.pool)).reclaimed, 1)
 })
 
 test('a released claim costs no attempt, and leaves the row free', async (t) => {
@@ -282,4 +282,17 @@ test('a process does not stay alive for a claim that it cannot release', async (
   const args = ['--import', 'tsx', '--input-type=module', '-e', program]
   const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 120_000 })
   assert.equal(stdout.trim(), 'ECONNREFUSED')
+})
+
+test('a client with an open transaction is refused: a rollback would undo the claim after the effect', async (t) => {
+  const db = await withRows(t, 1)
+  const client = await db.connect()
+  await client.query('begin')
+  const refused = { code: 'INVALID_OPTION', message: /a transaction is open on it; pass the pool/ }
+  await assert.rejects(
+    summaries.work(client, 1, async () => assert.fail('it began')),
+    refused,
+  )
+  await client.query('rollback')
+  assert.deepEqual(await summaries.work(client, 1, async () => ({})), { outcome: 'applied' })
 })

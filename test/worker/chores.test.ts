@@ -44,7 +44,7 @@ test('a chore may be an object with a state of its own', async (t) => {
   }
   const { worker } = await scene(t)
   const busy = worker(idle, { chores: [new Counting()] })
-  assert.deepEqual(await next(busy, 'chore'), { name: 'counting', did: { runs: 1 } })
+  assert.deepEqual(await next(busy, 'chore'), { name: 'counting', counts: { runs: 1 } })
 })
 
 test('the duty of a running chore is left to others, and taken again when it has ended', async (t) => {
@@ -107,7 +107,7 @@ test('chores are looked for on a connection of their own: an exhausted pool dela
     await pool.end()
   })
   const busy = worker(idle, { chores: [ticks] }, leasehold({ pool, connectionString: undefined as never }))
-  assert.deepEqual(await next(busy, 'chore'), { name: 'ticks', did: {} })
+  assert.deepEqual(await next(busy, 'chore'), { name: 'ticks', counts: {} })
   await busy.stop()
 })
 

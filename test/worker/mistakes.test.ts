@@ -99,7 +99,7 @@ test('invalid calls are refused with the name of the option', async (t) => {
   assert.throws(() => handle(bad(undefined), () => {}), refused('kind'))
   assert.throws(() => lh.worker(bad(handle(task, () => {}))), refused('handlers'))
   assert.throws(() => lh.claim([]), refused('kinds'))
-  await assert.rejects(lh.redrive(bad(undefined)), refused('redrive.kind'))
+  await assert.rejects(lh.redrive(bad(undefined)), refused('redrive'))
   await assert.rejects(lh.enqueue(task, 1, { at: bad('2030-01-01') }), refused('at'))
   await assert.rejects(lh.enqueue(task, 1, { tx: bad(db.pool) }), refused('tx'))
   await assert.rejects(lh.get('abc'), refused('jobId'))
@@ -177,4 +177,52 @@ test('two kinds of one name with different options are logged once', async (t) =
   assert.deepEqual(warnings(), [
     'two kinds are named twice and differ in maxAttempts, timeout; declare the kind once and import it everywhere',
   ])
+})
+
+test('a pause that is given a name gets the object to write', async (t) => {
+  const { lh } = await scene(t)
+  const advice = message(/write \{ queue: "mail" \} or \{ kind: "mail" \}/)
+  await assert.rejects(lh.pause(wrong('mail')), advice)
+  await assert.rejects(lh.resume(wrong('mail')), advice)
+  await assert.rejects(lh.pause(wrong({})), message(/name a queue or a kind: \{ queue: … \} or \{ kind: … \}/))
+})
+
+test('two options that exclude each other, and values of a wrong type, get the way out', async (t) => {
+  const { lh, db } = await scene(t)
+  await assert.rejects(lh.enqueue(task, 1, { at: new Date(), delay: '5m' }), message(/exclusive; leave one out/))
+  await assert.rejects(lh.enqueue(task, 1, wrong('receipt-1')), message(/object of options; known are tx, onConflict,/))
+  await assert.rejects(lh.enqueue(task, 1, { idempotencyKey: wrong(5) }), message(/non-empty string, not 5/))
+  await assert.rejects(
+    lh.redrive(wrong({ kind: 'task' })),
+    message(/a job id, a list of ids, or \{ kind, reason, limit \}/),
+  )
+  const chores = (value: unknown) => () => lh.worker([handle(task, () => {})], { chores: wrong(value) })
+  assert.throws(chores({}), message(/must be a list: \[\{ name: 'clean up', every: '1h', run:/))
+  assert.throws(chores([{ name: 'a', every: '1s' }]), message(/chores\[0\] .* no run\(\); write \[\{ name:/))
+  const both = { pool: db.pool, connectionString: db.url }
+  assert.throws(() => new Leasehold(both), message(/exclusive; leave one out/))
+  const unset = message(
+    /needs a connectionString or a pool; connectionString is undefined, so its environment variable/,
+  )
+  assert.throws(() => new Leasehold(wrong({ connectionString: undefined })), unset)
+  assert.throws(() => new Leasehold({}), message(/needs a connectionString or a pool\.$/))
+})
+
+test('a transaction in which a statement failed gets the way out', async (t) => {
+  const { lh, db } = await scene(t)
+  const failed = async (work: (tx: pg.ClientBase) => Promise<unknown>) =>
+    withTransaction(db.pool, async (tx) => {
+      await tx.query('selec').catch(() => {})
+      await work(tx)
+    })
+  const advice = /let that error throw, or use a savepoint/
+  await assert.rejects(
+    failed((tx) => lh.enqueue(task, 1, { tx })),
+    message(advice),
+  )
+  const rolledBack = { code: 'ROLLED_BACK', message: /Let that error throw, or run the statement under a savepoint/ }
+  await assert.rejects(
+    failed(async () => {}),
+    rolledBack,
+  )
 })

@@ -47,7 +47,6 @@ const dying = through(client, async (name, send) => {
 const consumer = new SqsConsumer<Body>(dying, {
   queueUrl,
   deadLetterQueueUrl,
-  wait: '1s',
   ...options,
   handle: handleOf(way, { pool, leasehold, provider, keyed, at }),
 })
