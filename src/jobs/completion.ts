@@ -6,8 +6,8 @@ import { idArray, numericArray } from '../db/parameters.ts'
 import { refuseWithoutTransaction } from '../db/savepoint.ts'
 import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
 import { type Lease, leaseOf, type Worker } from './job.ts'
-import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_AND_FORGET, COMPLETE_MANY, HOLD, TURN } from './outcome.sql.ts'
-import { fences, onePerLease, safeDelay } from './outcome.ts'
+import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_MANY, HOLD, TURN } from './outcome.sql.ts'
+import { fences, recorded, safeDelay } from './outcome.ts'
 import type { Walk } from './scan-cursors.ts'
 
 /** How long a finished job is kept by default; leasehold.archive.forget_at has the same default. */
@@ -34,15 +34,9 @@ export interface NotWritten {
 export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
   if (left.length === 0) return { refused: [], busy: [] }
-  const { first, repeated } = onePerLease(left)
-  const forgotten = first.filter(({ keepMs }) => keepMs === false)
-  const { refused, busy, keyed } = await completeAndForget(lane, forgotten)
-  const kept = forgotten.length === 0 ? first : [...first.filter(({ keepMs }) => keepMs !== false), ...keyed]
-  const more = await completeAndKeep(lane, worker, kept)
-  return {
-    refused: [...refused, ...more.refused, ...repeated].map(leaseOf),
-    busy: [...busy, ...more.busy].map(leaseOf),
-  }
+  const { first, others } = onePerJob(left)
+  const [row] = await lane.run<'completed'>(COMPLETE, completeArguments(worker, first))
+  return notWritten(lane, worker, first, row!.completed, others)
 }
 
 /** Those without a result that are kept for the same time go together. Returns the ones that were not completed. */
@@ -88,24 +82,34 @@ function listIn<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {
   return list
 }
 
-async function completeAndForget(
-  lane: Lane,
-  items: readonly Completion[],
-): Promise<{ refused: Completion[]; busy: Completion[]; keyed: Completion[] }> {
-  if (items.length === 0) return { refused: [], busy: [], keyed: [] }
-  const [row] = await lane.run<'refused' | 'busy' | 'keyed'>(COMPLETE_AND_FORGET, fences(items))
-  const at = (positions: string | null | undefined) => itemsAt(items, positions)
-  return { refused: at(row?.refused), busy: at(row?.busy), keyed: at(row?.keyed) }
-}
-
-async function completeAndKeep(
+/** What was not completed is locked, or not held any more. `others` are of jobs that were among those of the statement. */
+async function notWritten(
   lane: Lane,
   worker: Worker,
-  items: readonly Completion[],
-): Promise<{ refused: Completion[]; busy: Completion[] }> {
-  if (items.length === 0) return { refused: [], busy: [] }
-  const [row] = await lane.run<'refused' | 'busy'>(COMPLETE, completeArguments(worker, items))
-  return { refused: itemsAt(items, row?.refused), busy: itemsAt(items, row?.busy) }
+  sent: readonly Completion[],
+  completed: string | null,
+  others: readonly Completion[],
+): Promise<NotWritten> {
+  const done = new Set(completed?.slice(1, -1).split(','))
+  const missed = done.size === sent.length ? [] : sent.filter(({ jobId }) => !done.has(jobId))
+  const found = missed.length === 0 ? [] : await recorded(lane, missed)
+  const refused = missed.filter((_, index) => found[index] !== 'held').map(leaseOf)
+  const busy = missed.filter((_, index) => found[index] === 'held').map(leaseOf)
+  if (others.length === 0) return { refused, busy }
+  const more = await complete(lane, worker, others)
+  return { refused: [...refused, ...more.refused], busy: [...busy, ...more.busy] }
+}
+
+/** A statement names a job once. Of two outcomes of one job, under one claim or two, the second is sent afterwards. */
+function onePerJob(items: readonly Completion[]): { first: readonly Completion[]; others: readonly Completion[] } {
+  const seen = new Set<string>()
+  const first: Completion[] = []
+  const others: Completion[] = []
+  for (const item of items) {
+    ;(seen.has(item.jobId) ? others : first).push(item)
+    seen.add(item.jobId)
+  }
+  return { first, others }
 }
 
 function completeArguments(worker: Worker, items: readonly Completion[]): unknown[] {
@@ -117,33 +121,25 @@ function completeArguments(worker: Worker, items: readonly Completion[]): unknow
   ]
 }
 
-/** Completes and claims in one statement: all of it happens, or nothing. No two of the items are of one job. */
+/** Completes and claims in one statement: all of it happens, or nothing. */
 export async function turn(
   lane: Lane,
   items: readonly Completion[],
   request: ClaimRequest,
   walk: Walk,
-): Promise<{ readonly ended: NotWritten; readonly claimed: Claimed }> {
-  const rows = await lane.run<ClaimColumn | 'refused' | 'busy'>(TURN, [
-    ...completeArguments(request.worker, items),
+): Promise<{ readonly ended: Promise<NotWritten>; readonly claimed: Claimed }> {
+  const { first, others } = onePerJob(items)
+  const rows = await lane.run<ClaimColumn | 'completed'>(TURN, [
+    ...completeArguments(request.worker, first),
     ...claimArguments(request, walk),
     request.share ?? request.limit,
   ])
-  const { refused, busy, available_at } = rows[0]!
+  const { completed, available_at } = rows[0]!
   return {
-    ended: { refused: itemsAt(items, refused).map(leaseOf), busy: itemsAt(items, busy).map(leaseOf) },
+    ended: notWritten(lane, request.worker, first, completed, others),
     // Without a time the row is not the claim's: everything that was asked for is paused.
     claimed: toClaimed(request, available_at === null ? [] : rows),
   }
-}
-
-/** The items at these positions, counted from 1, as Postgres prints an array. */
-function itemsAt<Item>(items: readonly Item[], positions: string | null | undefined): Item[] {
-  if (positions == null) return []
-  return positions
-    .slice(1, -1)
-    .split(',')
-    .map((position) => items[Number(position) - 1]!)
 }
 
 /**

@@ -99,11 +99,12 @@ with was as materialized (
 )
 select away, (select true from leasehold.claim where expires_at <= leasehold.clock() limit 1) as expired from was`
 
-// The oldest expired claim waits a minute: a row of its own cannot be moved, and the others must not wait for it.
+// The oldest expired claim waits a minute: a row of its own cannot be moved, and the others must not wait for it. It may still be
+// locked by the sweep that failed, since Postgres answers before it rolls back.
 export const POSTPONE_CLAIM = `-- claim.postpone
 update leasehold.claim set expires_at = leasehold.clock() + interval '1 minute'
 where id = (
-  select id from leasehold.claim where expires_at <= leasehold.clock() order by expires_at limit 1 for update skip locked
+  select id from leasehold.claim where expires_at <= leasehold.clock() order by expires_at limit 1 for update
 )
 returning id`
 

@@ -10,22 +10,18 @@
 // and judged; a completion is the one exception. Nothing reads the column `finished`: selecting it is the call. The outer select reads no table, so that a
 // distributed Postgres runs it on the node that runs the statement.
 
-// The positions of what was not completed, in one row; no row when all were. These two move the row themselves, as
-// leasehold.finish('completed') does, and test/plans/columns.test.ts compares them with it: every job that succeeds pays for
-// this statement, and the function took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024).
+// The ids of what was completed. Like all that the two below share, it moves the row itself, as leasehold.finish('completed')
+// does, and test/plans/columns.test.ts compares them with it: every job that succeeds pays for this statement, and the function
+// took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024). No id stands twice in $1.
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
-const COMPLETED = `with looked as materialized (
-  select i.position, i.id as asked, i.claim_id as claim, i.result, i.keep_ms, j.*
-  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::jsonb[]), (select $4::float8[]))
-    with ordinality as i (id, claim_id, result, keep_ms, position)
-  left join lateral (
-    select job.* from leasehold.job
-    where job.id = i.id and job.claim_id = i.claim_id
-    limit 1
-    for update skip locked
-  ) j on true
+const COMPLETED = `with held as materialized (
+  select id from leasehold.job
+  where id = any ($1::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
+  for update skip locked
 ), ended as (
-  delete from leasehold.job where id = any (array(select id from looked where id is not null))
+  delete from leasehold.job where id = any (array(select id from held))
+  returning id, available_at, created_at, lease_generation, claim_id, claimed_at, attempts, max_attempts, priority,
+    partition_bucket, queue, kind, payload, partition_key, idempotency_key, metadata
 ), archived as (
   insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
     claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
@@ -33,60 +29,32 @@ const COMPLETED = `with looked as materialized (
   select id, leasehold.clock() + coalesce(keep_ms, 0) * interval '1 ms', leasehold.clock(), available_at, created_at,
     lease_generation, claim_id, claimed_at, $5::uuid, 'completed', attempts, max_attempts, priority, partition_bucket,
     queue, kind, payload, partition_key, idempotency_key, metadata, result, null
-  from looked where id is not null and (keep_ms is not null or idempotency_key is not null)
-), missed as materialized (
-  select position, coalesce((
-    select true from leasehold.job j where j.id = asked and j.claim_id = looked.claim
-  ), false) as busy
-  from looked where id is null
+  from (
+    select ended.*, ($3::jsonb[])[array_position($1::bigint[], id)] as result,
+      ($4::float8[])[array_position($1::bigint[], id)] as keep_ms
+    from ended
+  ) as ended
+  where keep_ms is not null or idempotency_key is not null
 )`
 
 export const COMPLETE = `-- job.complete
 ${COMPLETED}
-select array_agg(position) filter (where not busy) as refused, array_agg(position) filter (where busy) as busy
-from missed having count(*) > 0`
+select array_agg(id) as completed from held`
 
-// A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the positions of what was not
-// completed; without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so
-// the claim passes it over.
+// A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed;
+// without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so the claim
+// passes it over.
 //   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
 //   $14, $15 due for so many ms  $16 share
 export const TURN = `-- job.turn
 ${COMPLETED}
-select claimed.*, refused, busy
-from (
-  select array_agg(position) filter (where not busy) as refused, array_agg(position) filter (where busy) as busy from missed
-) as missed
+select claimed.*, completed
+from (select array_agg(id) as completed from held) as completed
 left join leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16) as claimed
   on true`
 
-// COMPLETE for jobs that are not kept: nothing of the row but its key is looked at, and nothing is written elsewhere. A job
-// with an idempotency key is kept as long as the key, so it is answered as keyed, untouched, for COMPLETE.
-//   $1 ids  $2 claim ids
-export const COMPLETE_AND_FORGET = `-- job.complete_and_forget
-with looked as materialized (
-  select i.position, i.id as asked, i.claim_id as claim, j.id, j.keyed
-  from unnest((select $1::bigint[]), (select $2::bigint[])) with ordinality as i (id, claim_id, position)
-  left join lateral (
-    select job.id, job.idempotency_key is not null as keyed from leasehold.job
-    where job.id = i.id and job.claim_id = i.claim_id
-    limit 1
-    for update skip locked
-  ) j on true
-), ended as (
-  delete from leasehold.job where id = any (array(select id from looked where not keyed))
-), missed as materialized (
-  select position, keyed, coalesce((
-    select true from leasehold.job j where j.id = asked and j.claim_id = looked.claim
-  ), false) as busy
-  from looked where id is null or keyed
-)
-select array_agg(position) filter (where keyed is null and not busy) as refused,
-  array_agg(position) filter (where keyed is null and busy) as busy, array_agg(position) filter (where keyed) as keyed
-from missed having count(*) > 0`
-
 // Large batches, without results, kept for the same time. False: some are locked or not held any more, and nothing was done;
-// COMPLETE or COMPLETE_AND_FORGET is next.
+// COMPLETE is next.
 //   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep for so many ms; null: not at all
 export const COMPLETE_MANY = `-- job.complete_many
 select leasehold.complete_many($1, $2, $3, $4, $5) as done`

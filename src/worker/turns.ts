@@ -111,16 +111,14 @@ export class Turns {
 
   async #together(lane: Lane, items: readonly Completion[], along: Waiting): Promise<NotWritten> {
     this.#waiting = undefined
-    try {
-      const { ended, claimed } = await turn(lane, items, along.request, along.walk)
-      along.resolve(claimed)
-      return ended
-    } catch (error) {
+    const answer = await turn(lane, items, along.request, along.walk).catch((error) => {
       // Refused for what is in the completions, and then nothing was claimed either.
       if (isAboutTheData(error)) this.#sendAlone(along)
       else along.reject(error)
       throw error
-    }
+    })
+    along.resolve(answer.claimed)
+    return answer.ended
   }
 
   #sendAlone({ request, walk, resolve, reject }: Waiting): void {

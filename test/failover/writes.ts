@@ -129,6 +129,9 @@ export async function everythingAbout(db: FailingDatabase, jobId: JobId): Promis
   return answers.map(({ rows }) => rows)
 }
 
+/** Against a column, or the element of a list that belongs to the row. */
+const CLAIM_FENCE = /((?:\w+\.)?claim_id) = ([$\w.]+|\(\$2::bigint\[\]\)\[.*\])/g
+
 /** Sends every statement without its test of the claim. */
 export class LaneWithoutFence extends Lane {
   readonly #left: { out: number }
@@ -148,7 +151,7 @@ export class LaneWithoutFence extends Lane {
   }
 
   override run(statement: string, values: readonly unknown[]) {
-    const text = statement.replaceAll(/((?:\w+\.)?claim_id) = ([$\w.]+)/g, '$1 is not null and $2::bigint is not null')
+    const text = statement.replaceAll(CLAIM_FENCE, '$1 is not null and $2::bigint is not null')
     if (text === statement) return super.run(statement, values)
     this.#left.out++
     return super.run(text.replace(/^-- \S+/, '$&_without_fence'), values)

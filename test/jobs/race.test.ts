@@ -122,7 +122,7 @@ test('complete against sweep and claim: the stale completion is refused although
   assert.ok(next!.generation > job!.generation)
   // The row is in the statement's snapshot with our claim; the latest version, which it locks, has another.
   const [row] = await late.resume()
-  assert.deepEqual([row?.refused, row?.busy], [null, '{1}'], 'not written, and sent again it is refused')
+  assert.equal(row?.completed, null, 'not written, and sent again it is refused')
   assert.equal((await jobRow(db, id)).status, 'processing')
   const again = await complete(lane, worker, [job!])
   assert.equal(again.refused.length, 1)
@@ -136,7 +136,7 @@ test('sweep before complete: the job is returned and the completion refused', as
   const late = await pause(db, COMPLETE, completeValues(job!))
   assert.equal((await sweep(lane)).jobs.length, 1)
   const [row] = await late.resume()
-  assert.deepEqual([row?.busy, (await complete(lane, worker, [job!])).refused.length], ['{1}', 1])
+  assert.deepEqual([row?.completed, (await complete(lane, worker, [job!])).refused.length], [null, 1])
   assert.deepEqual([(await jobRow(db, id)).status, (await jobRow(db, id)).crashes], ['pending', 1])
 })
 
@@ -199,7 +199,7 @@ test('redrive against an old worker: the old claim stays refused', async (t) => 
   await settle(lane, worker, [{ ...old!, verb: 'fail', error: 'x', delayMs: 0 }])
   assert.equal((await jobRow(db, id)).status, 'dead_letter')
   assert.deepEqual(await redrive(lane, [id]), [id])
-  assert.equal((await late.resume())[0]?.busy, '{1}', 'not written')
+  assert.equal((await late.resume())[0]?.completed, null, 'not written')
   const row = await jobRow(db, id)
   assert.deepEqual([row.status, row.lease_generation, row.attempts], ['pending', String(old!.generation), 0])
   assert.equal((await complete(lane, worker, [old!])).refused.length, 1, 'same generation, but no claim')

@@ -42,11 +42,9 @@ test('kept, not kept, keyed, stale and locked: each has the outcome it would hav
 
   const items = [kept, { ...gone, keepMs: false as const }, { ...keyed, keepMs: false as const }]
   const { ended, claimed } = await take([...items, { ...stale, claimId: newClaimId() }, locked], 'turn')
+  const { refused, busy } = await ended
   await client.query('rollback')
-  assert.deepEqual(
-    [ended.refused.map(({ jobId }) => jobId), ended.busy.map(({ jobId }) => jobId)],
-    [[stale.jobId], [locked.jobId]],
-  )
+  assert.deepEqual([refused.map(({ jobId }) => jobId), busy.map(({ jobId }) => jobId)], [[stale.jobId], [locked.jobId]])
   assert.deepEqual(
     claimed.jobs.map(({ jobId }) => jobId),
     waiting,
@@ -69,14 +67,25 @@ test('a turn does not claim the job it completes, even if it is next in the queu
   assert.notEqual(claimed.jobs[0]!.jobId, first!.jobId)
 })
 
+test('two outcomes of one job, under its claim and under another: the fence decides, whichever comes first', async () => {
+  for (const order of ['stale first', 'stale last']) {
+    const job = await claimedBy(lane, worker, `turn ${order}`)
+    const stale = { ...job, claimId: newClaimId() }
+    const items = order === 'stale first' ? [stale, job] : [job, stale]
+    const { refused, busy } = await (await take(items, 'turn idle')).ended
+    assert.deepEqual([refused.map(({ claimId }) => claimId), busy], [[stale.claimId], []], order)
+    assert.deepEqual(await statusOf([job.jobId]), ['completed'])
+  }
+})
+
 test('with nothing to claim, or everything paused, it completes all the same', async () => {
   const [one, other] = [await claimedBy(lane, worker, 'turn idle'), await claimedBy(lane, worker, 'turn paused')]
   const idle = await take([one], 'turn idle')
-  assert.deepEqual([idle.ended.refused, idle.claimed.jobs, idle.claimed.at === undefined], [[], [], false])
+  assert.deepEqual([(await idle.ended).refused, idle.claimed.jobs, idle.claimed.at === undefined], [[], [], false])
   await pause(lane, { kind: 'mail' }, {})
   const paused = await take([other], 'turn paused')
   await resume(lane, { kind: 'mail' }, {})
-  assert.deepEqual([paused.ended.refused, paused.claimed.jobs, paused.claimed.at], [[], [], undefined])
+  assert.deepEqual([(await paused.ended).refused, paused.claimed.jobs, paused.claimed.at], [[], [], undefined])
   assert.deepEqual(await statusOf([one.jobId, other.jobId]), ['completed', 'completed'])
 })
 

@@ -128,7 +128,6 @@ export const HOT: Record<string, Hot> = {
       String(BATCH),
     ],
   },
-  COMPLETE_AND_FORGET: { sql: outcomeSql.COMPLETE_AND_FORGET, args: [IDS, CLAIM_IDS] },
   SETTLE: {
     sql: outcomeSql.SETTLE,
     args: [

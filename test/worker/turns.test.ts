@@ -20,11 +20,11 @@ function scene(t: TestContext) {
   const clock = movableTimers(t, { runByThemselves: false, stands: true })
   const sent: string[] = []
   const open: (() => void)[] = []
-  const query = (config: { text: string }) => {
-    const name = /^-- (\S+)/.exec(config.text)![1]!
+  const query = ({ text, values }: { text: string; values: unknown[] }) => {
+    const name = /^-- (\S+)/.exec(text)![1]!
     sent.push(name)
-    const fields = ['available_at', 'refused', 'busy', 'done'].map((column) => ({ name: column }))
-    const rows = name === 'job.turn' || name === 'job.complete_many' ? [[null, null, null, 't']] : []
+    const fields = ['available_at', 'completed', 'done'].map((column) => ({ name: column }))
+    const rows = name === 'job.claim' ? [] : [[null, values[0], 't']]
     return new Promise((resolve) => open.push(() => resolve({ rows, fields })))
   }
   const lane = new Lane({ query } as never)

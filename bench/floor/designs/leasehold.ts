@@ -90,7 +90,8 @@ class LeaseholdWorker implements BenchWorker {
   turn(leases: readonly Lease[], limit: number): Promise<readonly Lease[]> {
     return this.#claim(limit, async (request, walk) => {
       const { ended, claimed } = await turn(this.#lane, this.#items(leases), request, walk)
-      if (ended.refused.length > 0 || ended.busy.length > 0) throw new Error('a completion was refused')
+      const { refused, busy } = await ended
+      if (refused.length > 0 || busy.length > 0) throw new Error('a completion was refused')
       return claimed
     })
   }

@@ -21,8 +21,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [
       {
         statement: /^-- job\.(complete|turn)\n/,
-        from: /job\.id = i\.id and job\.claim_id = i\.claim_id/,
-        to: 'job.id = i.id',
+        from: /claim_id = (\(\$2.*\])/,
+        to: '$1 is not null',
       },
     ],
   },
@@ -33,8 +33,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [
       {
         statement: /^-- job\.(complete|turn)\n/,
-        from: /from looked where id is not null/g,
-        to: 'from looked where id is not null and id % 10 > 0',
+        from: /array\(select id from held\)/,
+        to: 'array(select id from held where id % 10 > 0)',
       },
     ],
   },
