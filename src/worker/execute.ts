@@ -171,7 +171,7 @@ class RunningJob implements Job {
     const held = this.#held
     // Ended by its timeout or a stop, though the handler may still run.
     const isOver = () => held.state !== 'running'
-    const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs || isOver()
+    const isLost = () => held.aborted === 'lease_lost' || !held.leaseIsOurs() || isOver()
     const isCompleted = () => held.completedWithin
     held.effects ??= new Effects(this.#lane, this.#claimed, { isLost, isCompleted })
     return held.effects.once

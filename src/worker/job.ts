@@ -69,7 +69,7 @@ export class HeldJob {
   readonly handler: Handler
   readonly claim: HeldClaim
   state: State = 'waiting'
-  readonly heldSince = monotonicMs()
+  readonly heldSince: number
   /** When its handler began and ended. */
   startedAt: number | undefined
   endedAt: number | undefined
@@ -85,10 +85,11 @@ export class HeldJob {
   #abort: AbortController | undefined
   #reason: Error | undefined
 
-  constructor(claimed: ClaimedJob, handler: Handler, claim: HeldClaim) {
+  constructor(claimed: ClaimedJob, handler: Handler, claim: HeldClaim, heldSince = monotonicMs()) {
     this.claimed = claimed
     this.handler = handler
     this.claim = claim
+    this.heldSince = heldSince
   }
 
   get info(): JobInfo {
@@ -126,8 +127,8 @@ export class HeldJob {
     return this.completions > 0
   }
 
-  get leaseIsOurs(): boolean {
-    return !this.claim.lost && monotonicMs() < this.claim.deadline
+  leaseIsOurs(now = monotonicMs()): boolean {
+    return !this.claim.lost && now < this.claim.deadline
   }
 
   lost(): LeaseLostError {

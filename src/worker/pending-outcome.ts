@@ -2,7 +2,7 @@
 import { RolledBackError } from '../core/errors.ts'
 import { encodeSafely } from '../core/storable.ts'
 import type { Completion } from '../jobs/completion.ts'
-import { type Lease, leaseOf } from '../jobs/job.ts'
+import type { Lease } from '../jobs/job.ts'
 import { type Recorded, type Settlement, wasRecorded } from '../jobs/outcome.ts'
 import type { HeldJob } from './job.ts'
 
@@ -38,8 +38,8 @@ export interface PendingOutcome {
 /** A result is rendered when its handler ends, one at a time, rather than a batch at once. */
 export function render(outcome: Outcome): { outcome: Outcome; bytes: number } {
   if (outcome.verb !== 'complete') return { outcome, bytes: 'error' in outcome ? ERROR_BYTES : 0 }
+  if (outcome.result === undefined) return { outcome, bytes: 0 }
   const { result, ...rest } = outcome
-  if (result === undefined) return { outcome, bytes: 0 }
   const resultJson = encodeSafely(result)
   return { outcome: { ...rest, resultJson }, bytes: resultJson.length }
 }
@@ -72,7 +72,8 @@ function knownFrom(answer: Recorded, { job, outcome: { verb } }: PendingOutcome)
 
 /** The outcome with its lease, to be sent; the caller knows which verb it is. */
 export function toItem<Item extends Lease>({ job, outcome }: PendingOutcome): Item {
-  return { ...outcome, ...leaseOf(job.claimed) } as unknown as Item
+  const { jobId, claimId, generation } = job.claimed
+  return { ...outcome, jobId, claimId, generation } as unknown as Item
 }
 
 /** Finds the report that an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */

@@ -94,11 +94,12 @@ export class Runner {
   /** `sentAt`: when the claim was sent, or earlier. */
   claimed(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
     const claim = this.#leases.hold(claimId, sentAt, jobs.length)
+    const now = monotonicMs()
     for (const claimed of jobs) {
-      this.#slots.add(new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim))
+      this.#slots.add(new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim, now))
     }
     this.#operators.begin()
-    this.#surplus.setEarlier(monotonicMs() + WAITS_AT_MOST_MS)
+    this.#surplus.setEarlier(now + WAITS_AT_MOST_MS)
     if (this.#closed) this.close()
     this.#releasePausedSince(sentAt)
     this.#startNextTurn()
@@ -172,14 +173,15 @@ export class Runner {
 
   #startMore(): void {
     while (!this.#closed && this.#outcomes.takeMore) {
-      if (monotonicMs() >= this.#turnEnds) {
+      const now = monotonicMs()
+      if (now >= this.#turnEnds) {
         this.#startNextTurn()
         return
       }
-      const job = this.#slots.start()
+      const job = this.#slots.start(now)
       if (job === undefined) return
       // Claimed, and then this process stood still: another worker may have the job by now.
-      if (job.leaseIsOurs) this.#start(job)
+      if (job.leaseIsOurs(now)) this.#start(job, now)
       else this.#report(job, { verb: 'release' })
     }
   }
@@ -199,10 +201,10 @@ export class Runner {
     })
   }
 
-  #start(job: HeldJob): void {
+  #start(job: HeldJob, now: number): void {
     const { events, handlerLane, worker } = this.#options
     if (events.hasListeners('started')) events.emit('started', { ...job.info, waitMs: job.times.waitMs })
-    this.#limits.watch(job, job.handler.kind.timeoutMs)
+    this.#limits.watch(job, now + job.handler.kind.timeoutMs)
     void execute(job, handlerLane, worker).then((outcome) => this.#end(job, outcome))
   }
 
@@ -273,7 +275,7 @@ export class Runner {
 
   #timeIsOver(job: HeldJob): void {
     this.#abort(job, 'timed_out', timedOut(job))
-    this.#patience.watch(job, ABORTED_FOR_MS)
+    this.#patience.watch(job, monotonicMs() + ABORTED_FOR_MS)
   }
 
   #abort(job: HeldJob, reason: AbortReason, error: Error): void {

@@ -113,7 +113,7 @@ export class Slots {
   }
 
   /** The job that has waited longest, of a kind that may start one. It is running from here on. */
-  start(): HeldJob | undefined {
+  start(now: number): HeldJob | undefined {
     if (this.#waiting === 0 || this.#running >= this.#concurrency) return undefined
     let first: KindSlots | undefined
     for (const slots of this.#kinds) {
@@ -132,7 +132,7 @@ export class Slots {
     this.#running++
     first.running++
     job.state = 'running'
-    job.startedAt = monotonicMs()
+    job.startedAt = now
     return job
   }
 

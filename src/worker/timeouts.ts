@@ -14,10 +14,13 @@ export class Timeouts {
     this.#onTime = onTime
   }
 
-  watch(job: HeldJob, limitMs: number): void {
-    const jobs = this.#byKind.get(job.claimed.kind) ?? new Map<HeldJob, number>()
-    this.#byKind.set(job.claimed.kind, jobs)
-    const at = monotonicMs() + limitMs
+  /** Until this moment. */
+  watch(job: HeldJob, at: number): void {
+    let jobs = this.#byKind.get(job.claimed.kind)
+    if (jobs === undefined) {
+      jobs = new Map()
+      this.#byKind.set(job.claimed.kind, jobs)
+    }
     jobs.set(job, at)
     // Not moved when jobs are forgotten: it then rings in vain, and is set anew.
     this.#alarm.setEarlier(at)

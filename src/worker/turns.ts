@@ -6,7 +6,7 @@
  * wait would cost more than the statement that it saves. Large batches go by themselves: they gain nothing, and their claims
  * are better sent beside them.
  *
- * Small statements keep a distance. What ends, or is announced, within 8 ms of the last statement waits until these are over,
+ * Small statements keep a distance. What ends, or is announced, within 5 ms of the last statement waits until these are over,
  * and all of it is one turn then. After a quiet moment nothing waits, and a claim for slots that a backlog can fill never does.
  * Each statement costs processor time before it does anything, and each answer wakes two processes.
  *
@@ -25,7 +25,7 @@ import type { Walk } from '../jobs/scan-cursors.ts'
 /** Completions that are back so soon are worth waiting for. */
 const SOON_MS = 5
 /** From one small statement to the next. */
-const DISTANCE_MS = 8
+const DISTANCE_MS = 5
 
 interface Waiting {
   readonly request: ClaimRequest

@@ -61,7 +61,7 @@ test('a worker claims ahead no more than 32 MiB of inputs', (t) => {
       for (let n = 0; n < 1_000; n++) {
         const claimed = { kind: 'task', payload } as ClaimedJob
         slots.add(new HeldJob(claimed, handler, {} as never))
-        const job = slots.start()!
+        const job = slots.start(0)!
         slots.ran(job)
         slots.release(job)
       }

@@ -98,7 +98,7 @@ test('no claim waits for many completions, or for a statement where statements t
   assert.deepEqual(sent.toSorted(), ['job.claim', 'job.complete'])
 })
 
-test('what ends soon after a statement waits for 8 ms, for a claim, or until there are many', async (t) => {
+test('what ends soon after a statement waits for 5 ms, for a claim, or until there are many', async (t) => {
   const { turns, clock, settled, claim, complete, answer } = scene(t)
   let asked = 0
   turns.onLeaving = () => asked++
@@ -121,9 +121,9 @@ test('what ends soon after a statement waits for 8 ms, for a claim, or until the
     turns.open()
   }
   await send()
-  assert.equal(turns.waitMs, 8)
+  assert.equal(turns.waitMs, 5)
   const byTime = await leaves()
-  clock.pass(7)
+  clock.pass(4)
   await settled()
   assert.deepEqual([byTime(), asked], [false, 0])
   clock.pass(1)
