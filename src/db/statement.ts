@@ -9,8 +9,12 @@
  */
 import type pg from 'pg'
 import type { FieldDef, QueryArrayConfig } from 'pg'
+// @ts-expect-error: exported by the driver, and not declared.
 import utils from 'pg/lib/utils.js'
 import type { Answer } from './lane.ts'
+
+/** A parameter as the driver sends it: text, or bytes. */
+const prepareValue: (value: unknown) => unknown = utils.prepareValue
 
 interface Connection {
   readonly stream: { cork(): void; uncork(): void }
@@ -65,7 +69,7 @@ class Prepared {
     connection.stream.cork()
     try {
       if (connection.parsedStatements[name] === undefined) connection.parse({ name, text })
-      connection.bind({ statement: name, values, valueMapper: utils.prepareValue })
+      connection.bind({ statement: name, values, valueMapper: prepareValue })
       if (!this.#columns.has(name)) connection.describe({ type: 'P', name: '' })
       connection.execute({})
       connection.sync()
