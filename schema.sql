@@ -470,7 +470,7 @@ CREATE OR REPLACE FUNCTION leasehold.clock()
 RETURN statement_timestamp()
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_ms double precision)
+CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision, results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[])
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -478,15 +478,17 @@ CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids b
  SET jit TO 'off'
 AS $function$
 declare
-  done integer := 0;
+  first integer := 1;
+  last integer;
 begin
   for place in 1 .. cardinality(claim_ids) loop
-    if "leasehold".finish('completed', job_ids[done + 1:done + sizes[place]], worker_id, fence => claim_ids[place],
-      keep_all_ms => keep_ms) < sizes[place]
+    last := first + sizes[place] - 1;
+    if "leasehold".finish('completed', job_ids[first:last], worker_id, results => results[first:last],
+      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms) < sizes[place]
     then
       raise no_data_found;
     end if;
-    done := done + sizes[place];
+    first := last + 1;
   end loop;
   return true;
 exception when lock_not_available or no_data_found then

@@ -370,15 +370,16 @@ end
 $$;
 
 -- Completes large batches: each claim's jobs leave through finish() with the claim as fence. job_ids names the jobs of the
--- first claim, then those of the next; sizes says how many each has. They are kept for keep_ms; null: not at all. No row is locked
--- beforehand, which took half of the time, and a third of it for jobs that are kept. So this may wait for a row that another
+-- first claim, then those of the next; sizes says how many each has. They are kept for keep_all_ms; null: not at all. Or each
+-- has a result and a keep_ms of its own. No row is locked beforehand, which took a third to half of the time. So this may wait for a row that another
 -- transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and it returns false:
 -- the completion that looks at each job by itself is next.
 --
 -- Two of these never wait for each other, since a job is held under one claim. A deadlock with any other transaction ends
 -- after the 5 ms.
 create function leasehold.complete_many(
-  job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_ms double precision
+  job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision,
+  results jsonb[] default null, keep_ms double precision[] default null
 ) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -386,15 +387,17 @@ create function leasehold.complete_many(
   set jit = off
 as $$
 declare
-  done integer := 0;
+  first integer := 1;
+  last integer;
 begin
   for place in 1 .. cardinality(claim_ids) loop
-    if leasehold.finish('completed', job_ids[done + 1:done + sizes[place]], worker_id, fence => claim_ids[place],
-      keep_all_ms => keep_ms) < sizes[place]
+    last := first + sizes[place] - 1;
+    if leasehold.finish('completed', job_ids[first:last], worker_id, results => results[first:last],
+      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms) < sizes[place]
     then
       raise no_data_found;
     end if;
-    done := done + sizes[place];
+    first := last + 1;
   end loop;
   return true;
 exception when lock_not_available or no_data_found then

@@ -33,44 +33,55 @@ export interface NotWritten {
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
 export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
-  if (left.length === 0) return { refused: [], busy: [] }
-  const { first, others } = onePerJob(left)
-  const [row] = await lane.run<'completed'>(COMPLETE, completeArguments(worker, first))
-  return notWritten(lane, worker, first, row!.completed, others)
+  const refused: Lease[] = []
+  const busy: Lease[] = []
+  for (let at = 0; at < left.length; at += MANY) {
+    const { first, others } = onePerJob(left.slice(at, at + MANY))
+    const [row] = await lane.run<'completed'>(COMPLETE, completeArguments(worker, first))
+    const answer = await notWritten(lane, worker, first, row!.completed, others)
+    refused.push(...answer.refused)
+    busy.push(...answer.busy)
+  }
+  return { refused, busy }
 }
 
-/** Those without a result that are kept for the same time go together. Returns the ones that were not completed. */
+/** Those with a result go together, and those that are kept for the same time. Returns the ones that were not completed. */
 async function completeMany(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<Completion[]> {
   const left: Completion[] = []
-  const alike = new Map<number | false, Completion[]>()
-  for (const item of items) {
-    const { result, resultJson, keepMs = KEEP_MS } = item
-    if (result !== undefined || resultJson !== undefined) left.push(item)
-    else listIn(alike, keepMs).push(item)
-  }
-  for (const [keepMs, group] of alike) {
-    if (group.length < MANY || !(await completeAlike(lane, worker, group, keepMs))) left.push(...group)
+  const groups = new Map<number | false | 'with results', Completion[]>()
+  for (const item of items) listIn(groups, hasResult(item) ? 'with results' : (item.keepMs ?? KEEP_MS)).push(item)
+  for (const [alike, group] of groups) {
+    if (group.length < MANY || !(await completeGroup(lane, worker, group, alike))) left.push(...group)
   }
   return left
 }
 
 /** All of them, or none: false when one is locked, or not held any more. */
-async function completeAlike(
+async function completeGroup(
   lane: Lane,
   worker: Worker,
   items: readonly Completion[],
-  keepMs: number | false,
+  alike: number | false | 'with results',
 ): Promise<boolean> {
-  const ofClaim = new Map<string, string[]>()
-  for (const { claimId, jobId } of items) listIn(ofClaim, claimId).push(jobId)
+  const ofClaim = new Map<string, Completion[]>()
+  for (const item of items) listIn(ofClaim, item.claimId).push(item)
+  const byClaim = [...ofClaim.values()].flat()
+  const jobIds = byClaim.map(({ jobId }) => jobId)
+  const [, , results, keepMs] = alike === 'with results' ? completeArguments(worker, byClaim) : []
   const [row] = await lane.run<'done'>(COMPLETE_MANY, [
-    idArray('jobId', [...ofClaim.values()].flat()),
+    idArray('jobId', jobIds),
     idArray('claimId', [...ofClaim.keys()]),
-    numericArray([...ofClaim.values()].map((jobIds) => jobIds.length)),
+    numericArray([...ofClaim.values()].map(({ length }) => length)),
     worker.id,
-    keepMs === false ? null : safeDelay(keepMs),
+    typeof alike === 'number' ? safeDelay(alike) : null,
+    results ?? null,
+    keepMs ?? null,
   ])
   return row!.done === 't'
+}
+
+function hasResult({ result, resultJson }: Completion): boolean {
+  return result !== undefined || resultJson !== undefined
 }
 
 function listIn<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {

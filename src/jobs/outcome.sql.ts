@@ -12,7 +12,8 @@
 
 // The ids of what was completed. Like all that the two below share, it moves the row itself, as leasehold.finish('completed')
 // does, and test/plans/columns.test.ts compares them with it: every job that succeeds pays for this statement, and the function
-// took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024). No id stands twice in $1.
+// took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024). No id stands twice in $1. Lists are
+// searched from their beginning, so they hold 50 jobs at most.
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
 const COMPLETED = `with held as materialized (
   select id from leasehold.job
@@ -53,11 +54,11 @@ from (select array_agg(id) as completed from held) as completed
 left join leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16) as claimed
   on true`
 
-// Large batches, without results, kept for the same time. False: some are locked or not held any more, and nothing was done;
-// COMPLETE is next.
-//   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep for so many ms; null: not at all
+// Large batches. False: some are locked or not held any more, and nothing was done; COMPLETE is next.
+//   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep all for so many ms; null: not at all
+//   $6, $7 results and how long to keep each, instead of $5
 export const COMPLETE_MANY = `-- job.complete_many
-select leasehold.complete_many($1, $2, $3, $4, $5) as done`
+select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7) as done`
 
 // Every outcome but success, one item each:
 //   fail     spends the attempt; pending again after the delay, or a dead letter when attempts are used up

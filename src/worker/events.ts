@@ -45,9 +45,9 @@ export interface WorkerEvents extends CommonEvents {
   /** The handler's signal was aborted. */
   aborted: [job: JobInfo & { readonly reason: AbortReason }]
   /** An outcome came too late: another worker has the job, or had it. Nothing was changed. */
-  refused: [job: JobInfo & { readonly tried: string }]
+  refused: [job: JobInfo & { readonly outcome: string }]
   /** An outcome was sent, its reply was lost, and the job left no trace: most likely it was recorded. */
-  unknown: [job: JobInfo & { readonly tried: string }]
+  unknown: [job: JobInfo & { readonly outcome: string }]
   /** This worker's sweep reclaimed jobs from expired leases. */
   recovered: [{ readonly jobs: number; readonly deadLetters: number }]
   /** How this worker learns of new work from now on. */

@@ -53,7 +53,11 @@ export function handlersByKind(handlers: readonly Handler[]): Map<string, Handle
   for (const handler of handlers) {
     if (typeof handler?.run !== 'function') throw new InvalidOptionError('handlers', 'make them with handle(kind, fn)')
     const { name } = handler.kind
-    if (byKind.has(name)) throw new InvalidOptionError('handlers', `two of them handle ${JSON.stringify(name)}`)
+    if (byKind.has(name))
+      throw new InvalidOptionError(
+        'handlers',
+        `two of them handle ${JSON.stringify(name)}; put both into one handle(), or declare a second kind`,
+      )
     byKind.set(name, handler)
   }
   return byKind

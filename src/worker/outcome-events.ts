@@ -64,11 +64,10 @@ export function announceOutcome(events: Events, tally: Tally, report: PendingOut
       break
     }
     default: {
-      const tried = outcome.verb
       if (known === 'refused') tally.refused++
-      events.emit(known, { ...job.info, tried })
+      events.emit(known, { ...job.info, outcome: outcome.verb })
       const became = known === 'refused' ? 'was refused' : 'left no trace'
-      const message = `${tried} of job ${jobId} (${kind}), generation ${job.claimed.generation}, ${became}`
+      const message = `${outcome.verb} of job ${jobId} (${kind}), generation ${job.claimed.generation}, ${became}`
       events.logJob('warn', message, job.info)
     }
   }

@@ -108,7 +108,15 @@ for (const keepMs of [false, 60_000] as const) {
     const jobs = await manyClaimed(all, keepMs)
     const claimIds = [...new Set(jobs.map(({ claimId }) => claimId))]
     const send = (sizes: number[]) =>
-      lane.run<'done'>(COMPLETE_MANY, [jobs.map(({ jobId }) => jobId), claimIds, sizes, worker.id, keepMs || null])
+      lane.run<'done'>(COMPLETE_MANY, [
+        jobs.map(({ jobId }) => jobId),
+        claimIds,
+        sizes,
+        worker.id,
+        keepMs || null,
+        null,
+        null,
+      ])
     // The fence is the claim, and not merely one of the claims of the batch.
     assert.equal((await send([MANY + 1, 19]))[0]!.done, 'f')
     assert.equal(await unfinished(all), jobs.length)
@@ -118,22 +126,24 @@ for (const keepMs of [false, 60_000] as const) {
   })
 }
 
-test('a large batch with results and different retention: each job has its own', async () => {
-  const queue = 'many kinds'
-  const jobs = await manyClaimed(queue, false)
-  const items = jobs.map((job, n) => ({
-    ...job,
-    ...(n % 10 === 0 ? { result: { n } } : {}),
-    keepMs: n < 60 ? 60_000 : 3_600_000,
-  }))
-  assert.deepEqual(await complete(lane, worker, items), { refused: [], busy: [] })
-  const { rows } = await db.pool.query(
-    `select id, result, extract(epoch from forget_at - finished_at) * 1000 as kept from leasehold.archive where queue = $1`,
-    [queue],
-  )
-  const found = new Map(rows.map(({ id, result, kept }) => [id, [result, Number(kept)]]))
-  assert.deepEqual(
-    items.map(({ jobId }) => found.get(jobId)),
-    items.map((item) => ['result' in item ? item.result : null, item.keepMs]),
-  )
-})
+for (const results of ['few', 'most'] as const) {
+  test(`a large batch, of which ${results} have a result, and different retention: each job has its own`, async () => {
+    const queue = `many, ${results} with results`
+    const jobs = await manyClaimed(queue, false)
+    const items = jobs.map((job, n) => ({
+      ...job,
+      ...((results === 'few') === (n % 10 === 0) ? { result: { n } } : {}),
+      keepMs: n < 60 ? 60_000 : 3_600_000,
+    }))
+    assert.deepEqual(await complete(lane, worker, items), { refused: [], busy: [] })
+    const { rows } = await db.pool.query(
+      `select id, result, extract(epoch from forget_at - finished_at) * 1000 as kept from leasehold.archive where queue = $1`,
+      [queue],
+    )
+    const found = new Map(rows.map(({ id, result, kept }) => [id, [result, Number(kept)]]))
+    assert.deepEqual(
+      items.map(({ jobId }) => found.get(jobId)),
+      items.map((item) => ['result' in item ? item.result : null, item.keepMs]),
+    )
+  })
+}

@@ -79,8 +79,8 @@ test('a late completion is reported as refused, also when the job gets its attem
   const refused = next(busy, 'refused')
   await next(worker(other, { sweep: 100 }), 'recovered')
   proxy.thaw()
-  const { jobId: about, tried } = await refused
-  assert.deepEqual([about, tried], [jobId, 'complete'])
+  const { jobId: about, outcome } = await refused
+  assert.deepEqual([about, outcome], [jobId, 'complete'])
   await untilStatus(db, jobId, 'completed')
   assert.equal((await jobRow(db, jobId)).result, 'done')
 })

@@ -98,7 +98,7 @@ test('a completion that is not kept and whose reply is lost is reported as unkno
   const busy = worker([handle(fleeting, () => {})], {}, far)
   const unknown = next(busy, 'unknown')
   await inTime(cut, 'nothing was completed')
-  assert.equal((await unknown).tried, 'complete')
+  assert.equal((await unknown).outcome, 'complete')
   assert.deepEqual([busy.tally.refused, busy.tally.retrying, busy.tally.deadLetters], [0, 0, 0])
   assert.equal(await count(db, 'from leasehold.jobs'), 0)
 })

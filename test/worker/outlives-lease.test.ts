@@ -100,7 +100,7 @@ test('a handler whose lease cannot be renewed is aborted, another worker complet
   const second = handle(task, () => 'in time')
   await until('another worker completes it', async () => (await other.drain([second])).completed === 1)
   finish.open()
-  assert.deepEqual([(await refused).jobId, (await refused).tried], [jobId, 'complete'])
+  assert.deepEqual([(await refused).jobId, (await refused).outcome], [jobId, 'complete'])
   const { status, lease_generation, result } = await jobRow(db, jobId)
   assert.deepEqual([status, lease_generation, result], ['completed', '2', 'in time'])
   assert.deepEqual(completed, [])

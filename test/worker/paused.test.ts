@@ -29,7 +29,7 @@ test('a worker that was stopped past its lease finds its handler aborted and its
   assert.deepEqual([aborted.jobId, aborted.generation, aborted.reason], [jobId, 1, 'lease_lost'])
   assert.equal((await paused.prints('handled')).aborted, true)
   const refused = await paused.prints('refused')
-  assert.deepEqual([refused.jobId, refused.generation, refused.tried], [jobId, 1, 'complete'])
+  assert.deepEqual([refused.jobId, refused.generation, refused.outcome], [jobId, 1, 'complete'])
   assert.equal(paused.all('completed').length, 0)
   assert.deepEqual(await jobRow(db, jobId), completed)
 })
@@ -46,7 +46,7 @@ test('a late outcome changes nothing while another worker has the job', async (t
   paused.go()
   paused.kill('SIGCONT')
   const refused = await paused.prints('refused')
-  assert.deepEqual([refused.jobId, refused.generation, refused.tried], [jobId, 1, 'complete'])
+  assert.deepEqual([refused.jobId, refused.generation, refused.outcome], [jobId, 1, 'complete'])
   const running = await jobRow(db, jobId)
   assert.deepEqual([running.status, running.claimed_by, running.lease_generation], ['processing', other.id, '2'])
 
@@ -82,7 +82,7 @@ for (const [what, act, slots] of [
     // Its handlers end when it goes on, and their slots are free.
     paused.go()
     paused.kill('SIGCONT')
-    const refused = (verb: string) => ofSlow(paused, 'refused').filter(({ tried }) => tried === verb).length
+    const refused = (verb: string) => ofSlow(paused, 'refused').filter(({ outcome }) => outcome === verb).length
     await until('its outcomes are refused', () => refused('complete') === slots)
     paused.kill('SIGTERM')
     assert.deepEqual(await paused.ends(), { code: 0, signal: null })

@@ -25,7 +25,7 @@ const worker = leasehold.worker(handlers, {
 })
 for (const name of OUTCOMES) {
   worker.on(name, (event?: object) => {
-    const { jobId, generation, attempt, reason, tried } = (event ?? {}) as Record<string, unknown>
+    const { jobId, generation, attempt, reason, outcome: tried } = (event ?? {}) as Record<string, unknown>
     // By a sweep, perhaps of another process, or by its expiry: it is no outcome of a claim of this process.
     const isBuried = name === 'dead_letter' && (reason === 'lease_expired' || reason === 'expired')
     witness.write(isBuried ? 'buried' : 'reported', {
