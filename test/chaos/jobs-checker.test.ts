@@ -37,6 +37,13 @@ for (const [name, [change, expected]] of Object.entries(CASES)) {
   })
 }
 
+test('an expired job may start after a redrive that a failover has undone', () => {
+  const draft = asItShouldBe()
+  draft.say('harness', 29_980, 'redrive', { job: '17', askedAt: 29_970 })
+  draft.say('worker-1.1', 30_000, 'started', { w: 'expiring-17', job: '17', gen: 29_990 })
+  assert.ok(brokenIn(draft).every((broken) => !broken.startsWith('a job that has expired')))
+})
+
 test('every rule has a case', () => {
   const rules = check(asItShouldBe().history()).map(({ promise }) => promise)
   const expected = Object.values(CASES).map(([, { source }]) => source.replaceAll('\\', '').slice(1, 22))

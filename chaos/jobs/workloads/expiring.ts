@@ -9,8 +9,11 @@ export const expiring: Workload = {
   options: () => ({ delay: '3s', expiresAt: new Date(Date.now() + 1_000) }),
   handle: async () => {},
   ends: () => ['expired', 'completed', 'lease_expired'],
-  check: ({ rows }, works) => {
-    const redriven = new Set(rows.actions.filter(({ action }) => action === 'redrive').map(({ job }) => job))
+  check: ({ rows, lines }, works) => {
+    const onRecord = rows.actions.filter(({ action }) => action === 'redrive')
+    // A failover may have undone a redrive, and the record of it, after the job ran.
+    const answered = lines.filter(({ e }) => e === 'redrive')
+    const redriven = new Set([...onRecord, ...answered].map(({ job }) => job))
     return [
       {
         promise: 'a job that has expired does not start',
