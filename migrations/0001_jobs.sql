@@ -27,7 +27,7 @@ create sequence leasehold.job_id as bigint;
 -- 0 until the first claim, then at least the claim's time in milliseconds, and always higher than before.
 -- salt distinguishes two jobs that got the same id from a sequence that a failover set back.
 -- The columns a claim changes lie side by side, so that its WAL record holds little else.
--- What is always true of a row is checked in every test, and not here: Postgres parses each check anew in each statement,
+-- What is always true of a row is checked in the test databases, and not here: Postgres parses each check anew in each statement,
 -- which took a tenth of a claim of one job (decisions/0033).
 create table leasehold.job (
   id                  bigint not null default nextval('leasehold.job_id'),

@@ -1,5 +1,5 @@
-// What is always true of a row. Every test and every chaos run has these checks. A production database does not: Postgres parses
-// a check anew in each statement that writes the table, which took a tenth of a turn of one job (decisions/0033).
+// What is always true of a row. The template of the test databases and `chaos:jobs` have these checks. A production database does
+// not: Postgres parses a check anew in each statement that writes the table, which took a tenth of a turn of one job (decisions/0033).
 export const ASSERTIONS = `
 alter table leasehold.job
   add constraint processing_knows_its_claim check ((claim_id is null) = (claimed_at is null)),
