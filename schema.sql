@@ -8,6 +8,8 @@ create sequence leasehold.job_id as bigint;
 
 create sequence leasehold.operator_action_id as bigint;
 
+create sequence leasehold.order_check_id as bigint;
+
 create table leasehold.archive (
   id bigint not null,
   forget_at timestamp with time zone not null default (leasehold.clock() + '7 days'::interval),
@@ -65,7 +67,8 @@ create table leasehold.dead_letter (
   priority smallint not null,
   partition_bucket smallint not null,
   salt integer not null,
-  blocked boolean not null,
+  blocks_key boolean not null default false,
+  key_seq bigint,
   queue text not null,
   kind text not null,
   reason text not null,
@@ -74,7 +77,7 @@ create table leasehold.dead_letter (
   partition_key text,
   idempotency_key text,
   metadata jsonb,
-  constraint dead_letter_reason CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'fatal'::text, 'invalid_input'::text, 'effect_unknown'::text, 'lease_expired'::text, 'expired'::text]))),
+  constraint dead_letter_reason CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'fatal'::text, 'invalid_input'::text, 'effect_unknown'::text, 'lease_expired'::text, 'expired'::text, 'parked'::text]))),
   constraint dead_letter_pkey PRIMARY KEY (id)
 ) with (vacuum_truncate=off);
 
@@ -124,6 +127,7 @@ create table leasehold.job (
   blocked boolean not null default false,
   expires_at timestamp with time zone,
   cancel_requested_at timestamp with time zone,
+  key_seq bigint,
   cancel_reason text,
   queue text not null,
   kind text not null,
@@ -181,9 +185,23 @@ create table leasehold.operator_action (
   queue text,
   kind text,
   detail text,
-  constraint action_is_known CHECK ((action = ANY (ARRAY['cancel'::text, 'redrive'::text, 'pause'::text, 'resume'::text, 'settle_effect'::text]))),
+  constraint action_is_known CHECK ((action = ANY (ARRAY['cancel'::text, 'redrive'::text, 'pause'::text, 'resume'::text, 'settle_effect'::text, 'unblock'::text]))),
   constraint operator_action_pkey PRIMARY KEY (id)
 );
+
+create table leasehold.order_check (
+  id bigint not null default nextval('leasehold.order_check_id'::regclass),
+  queue text not null,
+  key text not null,
+  constraint order_check_pkey PRIMARY KEY (id)
+) with (vacuum_truncate=off);
+
+create table leasehold.order_key (
+  queue text not null,
+  key text not null,
+  enqueued_at timestamp with time zone not null,
+  constraint order_key_pkey PRIMARY KEY (queue, key)
+) with (fillfactor=70, vacuum_truncate=off, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 
 create table leasehold.processed_message (
   source text not null,
@@ -241,6 +259,8 @@ CREATE INDEX claim_by_worker ON leasehold.claim USING btree (worker_id);
 
 CREATE INDEX claim_to_sweep ON leasehold.claim USING btree (expires_at);
 
+CREATE INDEX dead_letter_blocks ON leasehold.dead_letter USING btree (queue, partition_key, key_seq) WHERE blocks_key;
+
 CREATE INDEX dead_letter_by_age ON leasehold.dead_letter USING btree (died_at, id);
 
 CREATE INDEX dead_letter_by_queue ON leasehold.dead_letter USING btree (queue, died_at, id);
@@ -248,6 +268,8 @@ CREATE INDEX dead_letter_by_queue ON leasehold.dead_letter USING btree (queue, d
 CREATE INDEX idempotency_key_by_job ON leasehold.idempotency_key USING btree (job_id);
 
 CREATE INDEX idempotency_key_due ON leasehold.idempotency_key USING btree (due_at);
+
+CREATE INDEX job_in_key ON leasehold.job USING btree (queue, partition_key, key_seq) WHERE (key_seq IS NOT NULL);
 
 CREATE INDEX job_suspect ON leasehold.job USING btree (queue, priority, available_at, id) WHERE ((NOT blocked) AND (crashes > 0));
 
@@ -261,11 +283,115 @@ CREATE INDEX operator_action_by_age ON leasehold.operator_action USING btree (at
 
 CREATE INDEX operator_action_by_job ON leasehold.operator_action USING btree (job_id) WHERE (job_id IS NOT NULL);
 
+CREATE INDEX order_check_by_queue ON leasehold.order_check USING btree (queue, id);
+
 CREATE INDEX processed_message_to_forget ON leasehold.processed_message USING btree (forget_at);
+
+CREATE INDEX queue_ordered ON leasehold.queue USING btree (name) WHERE ordered;
 
 CREATE INDEX queue_paused ON leasehold.queue USING btree (name) WHERE (paused_at IS NOT NULL);
 
 CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
+
+CREATE OR REPLACE FUNCTION leasehold.advance(queues text[], keys text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_nestloop TO 'on'
+ SET enable_sort TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  at constant timestamptz := "leasehold".clock();
+  heads bigint[];
+  locked bigint[];
+  no_queues text[];
+  no_keys text[];
+  idle_queues text[];
+  idle_keys text[];
+  woken text[];
+  let_in integer;
+begin
+  if queues is null then
+    return 0;
+  end if;
+  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  from (select distinct i.queue, i.key from unnest(queues, keys) as i (queue, key) order by i.queue, i.key) as k;
+  select array_agg(head.id order by k.place) into heads
+  from unnest(queues, keys) with ordinality as k (queue, key, place)
+  left join lateral (
+    select job.id from "leasehold".job
+    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    order by job.key_seq
+    limit 1
+  ) head on true;
+  select array_agg(l.id) into locked
+  from (select job.id from "leasehold".job where job.id = any (heads) for update skip locked) as l;
+  with moved as (
+    update "leasehold".job set blocked = false, available_at = greatest(job.available_at, at)
+    where job.id = any (locked) and job.blocked and job.claim_id is null and not exists (
+      select from "leasehold".dead_letter d
+      where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
+    )
+    returning job.queue, job.available_at
+  )
+  select count(*), array_agg(distinct moved.queue) filter (where moved.available_at <= at) into let_in, woken from moved;
+  if woken is not null then
+    perform "leasehold".wake(woken);
+  end if;
+  if cardinality(locked) = cardinality(queues) then
+    return let_in;
+  end if;
+  -- The others: the key is empty, as far as this transaction sees, or its head is locked.
+  insert into "leasehold".order_check (queue, key)
+  select k.queue, k.key from unnest(queues, keys, heads) as k (queue, key, head)
+  where k.head is not null and k.head <> all (coalesce(locked, '{}'));
+  select array_agg(k.queue), array_agg(k.key) into no_queues, no_keys
+  from unnest(queues, keys, heads) as k (queue, key, head) where k.head is null;
+  if no_queues is null then
+    return let_in;
+  end if;
+  -- A producer that has the row of the key may have stored a job behind what has just left.
+  select array_agg(o.queue), array_agg(o.key) into idle_queues, idle_keys
+  from unnest(no_queues, no_keys) as k (queue, key)
+  cross join lateral (
+    select order_key.queue, order_key.key from "leasehold".order_key
+    where order_key.queue = k.queue and order_key.key = k.key
+    for update skip locked
+  ) o;
+  if cardinality(idle_queues) is distinct from cardinality(no_queues) then
+    insert into "leasehold".order_check (queue, key)
+    select k.queue, k.key from unnest(no_queues, no_keys) as k (queue, key)
+    where not exists (
+      select from unnest(idle_queues, idle_keys) as i (queue, key) where i.queue = k.queue and i.key = k.key
+    ) and exists (select from "leasehold".order_key o where o.queue = k.queue and o.key = k.key);
+  end if;
+  -- With the row of the key locked, no producer can add to it: what is empty now stays so until this transaction commits. One may
+  -- have committed since the first look.
+  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  from unnest(idle_queues, idle_keys) as k (queue, key)
+  where exists (
+    select from "leasehold".job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+  );
+  delete from "leasehold".order_key o
+  using unnest(idle_queues, idle_keys) as k (queue, key)
+  where o.queue = k.queue and o.key = k.key
+    and not exists (
+      select from "leasehold".job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    )
+    and not exists (
+      select from "leasehold".dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+    );
+  return let_in + "leasehold".advance(queues, keys);
+end
+$function$
+;
 
 CREATE OR REPLACE FUNCTION leasehold.bucket(partition_key text)
  RETURNS smallint
@@ -285,8 +411,32 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[] DEFAULT NULL::smallint[], from_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], from_id bigint[] DEFAULT NULL::bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea DEFAULT NULL::bytea, share integer DEFAULT NULL::integer, older_ms double precision DEFAULT NULL::double precision, younger_ms double precision DEFAULT NULL::double precision)
- RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb)
+CREATE OR REPLACE FUNCTION leasehold.check_order(queues text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  at_queues text[];
+  at_keys text[];
+begin
+  with due as (
+    delete from "leasehold".order_check
+    where order_check.id = any (array(
+      select c.id from "leasehold".order_check c where c.queue = any (queues) order by c.id limit 1000 for update skip locked
+    ))
+    returning order_check.queue, order_check.key
+  )
+  select array_agg(due.queue), array_agg(due.key) into at_queues, at_keys from due;
+  perform "leasehold".park_behind(at_queues, at_keys);
+  return "leasehold".advance(at_queues, at_keys);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[] DEFAULT NULL::smallint[], from_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], from_id bigint[] DEFAULT NULL::bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea DEFAULT NULL::bytea, share integer DEFAULT NULL::integer, older_ms double precision DEFAULT NULL::double precision, younger_ms double precision DEFAULT NULL::double precision, run_length integer DEFAULT 0)
+ RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb, key_seq bigint)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_sort TO 'off'
@@ -312,9 +462,14 @@ declare
   next_priorities smallint[];
   next_turns bigint[];
   leaves_out_paused boolean := false;
+  has_ordered boolean;
 begin
   if octet_length(buckets) <> 128 then
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
+  end if;
+  -- Keys that could not be judged when their last job left.
+  if run_length > 0 and exists (select from "leasehold".order_check) then
+    perform "leasehold".check_order(queues);
   end if;
   if priorities is null and older_ms is null and younger_ms is null then
     select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
@@ -363,19 +518,19 @@ begin
   loop
     -- The walk is written twice: a partial index is used only where its predicate is written out.
     if crashes_to = 0 then
-      select array_agg(j.id), sum(j.size) into picked, size_at_most
+      select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
-        select j.id, j.size
+        select j.id, j.size, j.is_ordered
         from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
               then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
-            end as size
+            end as size, job.key_seq is not null as is_ordered
           from "leasehold".job
           where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
-            and job.claim_id is null and job.kind = any (kinds)
+            and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
             and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
           order by job.available_at, job.id
@@ -388,20 +543,20 @@ begin
         limit max_jobs
       ) j;
     else
-      select array_agg(j.id), sum(j.size) into picked, size_at_most
+      select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
-        select j.id, j.size
+        select j.id, j.size, j.is_ordered
         from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
               then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
-            end as size
+            end as size, job.key_seq is not null as is_ordered
           from "leasehold".job
           where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
             and job.crashes between crashes_from and crashes_to
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
-            and job.claim_id is null and job.kind = any (kinds)
+            and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
             and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
           order by job.available_at, job.id
@@ -446,6 +601,9 @@ begin
       end if;
     end loop;
   end if;
+  if has_ordered and run_length > 1 then
+    picked := "leasehold".with_runs(picked, kinds, run_length);
+  end if;
   insert into "leasehold".claim (id, worker_id, claimed_at, expires_at, job_ids)
   values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);
   -- The rows are locked: nothing can have changed them since. Times as the server stores them, in hexadecimal: to the
@@ -458,7 +616,7 @@ begin
     where job.id = any (picked)
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata;
+      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.key_seq;
 end
 $function$
 ;
@@ -470,7 +628,7 @@ CREATE OR REPLACE FUNCTION leasehold.clock()
 RETURN statement_timestamp()
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision, results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[])
+CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision, results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], lets_in boolean DEFAULT false)
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -484,7 +642,7 @@ begin
   for place in 1 .. cardinality(claim_ids) loop
     last := first + sizes[place] - 1;
     if "leasehold".finish('completed', job_ids[first:last], worker_id, results => results[first:last],
-      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms) < sizes[place]
+      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms, lets_in => lets_in) < sizes[place]
     then
       raise no_data_found;
     end if;
@@ -634,7 +792,124 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.finish(status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] DEFAULT NULL::text[], errors jsonb[] DEFAULT NULL::jsonb[], results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], fence bigint DEFAULT NULL::bigint, keep_all_ms double precision DEFAULT NULL::double precision)
+CREATE OR REPLACE FUNCTION leasehold.enqueue_in_order(queues text[], kinds text[], payloads text[], priorities smallint[], max_attempts smallint[], buckets smallint[], delays_ms double precision[], more jsonb[], idempotency_keys text[] DEFAULT NULL::text[], keep_key_ms double precision[] DEFAULT NULL::double precision[], must_be_ordered text[] DEFAULT NULL::text[])
+ RETURNS TABLE(place bigint, job_id bigint)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  at constant timestamptz := "leasehold".clock();
+  ordered_queues constant text[] := array(
+    select q.name from "leasehold".queue q where q.ordered and q.name = any (queues));
+  taken boolean[];
+  partition_keys text[];
+  missing text;
+  ids bigint[];
+  key_queues text[];
+  key_keys text[];
+  due_queues text[];
+begin
+  select array_agg(i.more ->> 'partition_key' order by i.place), min(i.queue) filter (
+      where i.more ->> 'partition_key' is null and i.queue = any (ordered_queues))
+  into partition_keys, missing
+  from unnest(queues, more) with ordinality as i (queue, more, place);
+  if not must_be_ordered <@ ordered_queues then
+    raise exception 'queue "%" is not ordered', (
+      select min(q.name) from unnest(must_be_ordered) as q (name) where q.name <> all (ordered_queues)
+    ) using errcode = 'LH003', hint = 'configure() the queue as ordered, before its first job.';
+  end if;
+  if missing is not null then
+    raise exception 'queue "%" is ordered, and a job has no partition_key', missing using
+      errcode = 'LH002', hint = 'Pass the key whose jobs must run in order, such as order:9182.';
+  end if;
+  if idempotency_keys is not null then
+    with input as materialized (
+      select nextval('"leasehold".job_id') as id, i.* from unnest(queues, idempotency_keys, keep_key_ms, payloads)
+        with ordinality as i (queue, key, keep_ms, payload, place)
+    ), kept as (
+      insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+      select i.queue, i.key, i.id, i.keep_ms * interval '1 ms', "leasehold".input_hash(i.payload::jsonb),
+        "leasehold".key_due_at(i.keep_ms * interval '1 ms')
+      from input i where i.key is not null order by i.queue, i.key, i.place
+      on conflict do nothing
+      returning job_id
+    )
+    select array_agg(i.id order by i.place), array_agg(i.key is not null and i.id not in (select kept.job_id from kept)
+      order by i.place)
+    into ids, taken from input i;
+  end if;
+  select array_agg(k.queue), array_agg(k.key) into key_queues, key_keys
+  from (
+    select distinct i.queue, i.key from unnest(queues, partition_keys, taken) as i (queue, key, taken)
+    where i.queue = any (ordered_queues) and i.taken is not true
+    order by i.queue, i.key
+  ) as k;
+  if key_queues is not null then
+    insert into "leasehold".order_key (queue, key, enqueued_at)
+    select k.queue, k.key, at from unnest(key_queues, key_keys) as k (queue, key)
+    on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at;
+  end if;
+  -- A new statement, hence a new snapshot: it sees what committed while this waited for the keys.
+  return query
+    with input as materialized (
+      select i.*, i.queue = any (ordered_queues) as ordered,
+        row_number() over (partition by i.queue, i.key order by i.place) = 1 as is_first
+      from unnest(queues, kinds, payloads, priorities, max_attempts, buckets, delays_ms, more, partition_keys, ids,
+        idempotency_keys, taken) with ordinality
+        as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, id, idempotency_key, taken, place)
+      where i.taken is not true
+    ), drawn as materialized (
+      -- An id that was drawn before the key was locked is no place in it.
+      select i.*, coalesce(i.id, i.drawn) as job_id,
+        case when i.ordered then i.drawn end as key_seq
+      from (
+        select i.*, nextval('"leasehold".job_id') as drawn from (select * from input order by input.place) as i
+      ) as i
+    ), added as (
+      insert into "leasehold".job (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue,
+        kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked)
+      select d.job_id, coalesce((d.more ->> 'available_at')::timestamptz, at + d.delay_ms * interval '1 ms'), at,
+        d.max_attempts, d.priority, d.bucket, (d.more ->> 'expires_at')::timestamptz, d.queue, d.kind, d.payload::jsonb,
+        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq, d.ordered and (
+          not d.is_first
+          or exists (
+            select from "leasehold".job
+            where job.queue = d.queue and job.partition_key = d.key and job.key_seq is not null
+          )
+          or exists (
+            select from "leasehold".dead_letter b
+            where b.blocks_key and b.queue = d.queue and b.partition_key = d.key
+          )
+        )
+      from drawn d
+      returning job.queue, job.partition_key, job.available_at, job.blocked
+    ), to_check as (
+      -- What is parked behind a dead letter is moved by a check. A snapshot older than this statement may show a job that
+      -- has left: the check lets the new one in.
+      insert into "leasehold".order_check (queue, key)
+      select distinct a.queue, a.partition_key from added a join "leasehold".queue q on q.name = a.queue
+      where a.blocked and (
+        current_setting('transaction_isolation') <> 'read committed'
+        or q.on_dead_letter = 'park' and exists (
+          select from "leasehold".dead_letter b
+          where b.blocks_key and b.queue = a.queue and b.partition_key = a.partition_key
+        )
+      )
+    ), woken as (
+      select "leasehold".wake(array(
+        select distinct a.queue from added a where not a.blocked and a.available_at <= at)) as done
+    )
+    select d.place, d.job_id from drawn d cross join woken;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.finish(status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] DEFAULT NULL::text[], errors jsonb[] DEFAULT NULL::jsonb[], results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], fence bigint DEFAULT NULL::bigint, keep_all_ms double precision DEFAULT NULL::double precision, lets_in boolean DEFAULT NULL::boolean)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -649,21 +924,39 @@ declare
   at constant timestamptz := "leasehold".clock();
   forgotten integer := 0;
   moved integer;
+  queues text[];
+  keys text[];
+  seqs bigint[];
+  claims bigint[];
 begin
   if job_ids is null then
     return 0;
+  end if;
+  if coalesce(lets_in, finish.status <> 'completed') then
+    select array_agg(j.queue), array_agg(j.partition_key), array_agg(j.key_seq), array_agg(j.claim_id)
+    into queues, keys, seqs, claims
+    from "leasehold".job j
+    where j.id = any (job_ids) and (fence is null or j.claim_id = fence) and j.key_seq is not null;
+    if queues is not null then
+      moved := "leasehold".finish(finish.status, job_ids, finish.worker_id, reasons, errors, results, keep_ms, fence,
+        keep_all_ms, lets_in => false);
+      perform "leasehold".leave_keys(finish.status, queues, keys, seqs, claims);
+      return moved;
+    end if;
   end if;
   if finish.status = 'dead_letter' then
     with ended as (
       delete from "leasehold".job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
     )
     insert into "leasehold".dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
-      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, error,
-      payload, partition_key, idempotency_key, metadata)
+      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, queue, kind,
+      reason, error, payload, partition_key, idempotency_key, metadata)
     select e.id, at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id,
       e.attempts, e.max_attempts,
       case told.reason when 'lease_expired' then least(e.crashes, 32766) + 1 else e.crashes end, e.priority,
-      e.partition_bucket, e.salt, e.blocked, e.queue, e.kind, told.reason, coalesce(told.error, (
+      e.partition_bucket, e.salt, e.key_seq is not null and told.reason <> 'expired' and (
+        select q.on_dead_letter <> 'skip' from "leasehold".queue q where q.name = e.queue
+      ) is not false, e.key_seq, e.queue, e.kind, told.reason, coalesce(told.error, (
         select a.error from "leasehold".job_attempt a where a.job_id = e.id and a.error is not null
         order by a.lease_generation desc, a.ended_at desc limit 1
       )), e.payload, e.partition_key, e.idempotency_key, e.metadata
@@ -776,6 +1069,29 @@ CREATE OR REPLACE FUNCTION leasehold.key_due_at(keep_for interval)
 RETURN ((leasehold.clock() + LEAST(keep_for, '100 years'::interval)) + LEAST((keep_for / (16)::double precision), '00:30:00'::interval))
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.leave_keys(status leasehold.job_status, queues text[], keys text[], seqs bigint[], claims bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  place integer;
+begin
+  if status <> 'completed' then
+    for place in 1 .. cardinality(queues) loop
+      if claims[place] is not null then
+        perform "leasehold".return_rest(claims[place], queues[place], keys[place], seqs[place]);
+      end if;
+    end loop;
+  end if;
+  if status = 'dead_letter' then
+    perform "leasehold".park_behind(queues, keys);
+  end if;
+  perform "leasehold".advance(queues, keys);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.listen()
  RETURNS void
  LANGUAGE plpgsql
@@ -841,6 +1157,48 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.park_behind(queues text[], keys text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  parked record;
+  ids bigint[];
+  moved integer := 0;
+begin
+  for parked in
+    select distinct k.queue, k.key, head.key_seq
+    from unnest(queues, keys) as k (queue, key)
+    join "leasehold".queue q on q.name = k.queue and q.ordered and q.on_dead_letter = 'park'
+    cross join lateral (
+      select d.key_seq from "leasehold".dead_letter d
+      where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+      order by d.key_seq
+      limit 1
+    ) head
+  loop
+    select array_agg(l.id) into ids from (
+      select job.id from "leasehold".job
+      where job.queue = parked.queue and job.partition_key = parked.key and job.key_seq > parked.key_seq
+        and job.claim_id is null
+      order by job.key_seq
+      limit 1000
+      for update skip locked
+    ) as l;
+    if cardinality(ids) = 1000 then
+      insert into "leasehold".order_check (queue, key) values (parked.queue, parked.key);
+    end if;
+    moved := moved + "leasehold".finish('dead_letter', ids, null, array_fill('parked'::text, array[cardinality(ids)]));
+  end loop;
+  return moved;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.raise_job_id()
  RETURNS bigint
  LANGUAGE plpgsql
@@ -865,18 +1223,81 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.redrive_in_order(ids bigint[])
+ RETURNS TABLE(job_id bigint, queue text, kind text)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  queues text[];
+  keys text[];
+begin
+  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  from (
+    select distinct d.queue, d.partition_key as key from "leasehold".dead_letter d where d.id = any (ids) order by 1, 2
+  ) as k;
+  if queues is null then
+    return;
+  end if;
+  insert into "leasehold".order_key (queue, key, enqueued_at)
+  select k.queue, k.key, "leasehold".clock() from unnest(queues, keys) as k (queue, key)
+  on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at;
+  return query
+    with picked as materialized (
+      select d.id from "leasehold".dead_letter d where d.id = any (ids || array(
+        select parked.id from unnest(queues, keys) as k (queue, key)
+        cross join lateral (
+          select b.id from "leasehold".dead_letter b
+          where b.blocks_key and b.queue = k.queue and b.partition_key = k.key and b.reason = 'parked'
+          order by b.key_seq
+          limit 10000
+        ) parked
+      ))
+      for update skip locked
+    ), revived as (
+      delete from "leasehold".dead_letter d where d.id = any (array(select picked.id from picked)) returning *
+    ), added as (
+      insert into "leasehold".job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
+        partition_bucket, salt, blocked, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
+      select r.id, "leasehold".clock(), r.created_at, r.lease_generation, r.max_attempts,
+        case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket, r.salt,
+        true, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
+        case when r.blocks_key then r.key_seq else nextval('"leasehold".job_id') end
+      from (select * from revived order by revived.key_seq) as r
+      returning job.id, job.queue, job.kind
+    )
+    select added.id, added.queue, added.kind from added;
+  perform "leasehold".advance(queues, keys);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.requeue(job_id bigint, next_at timestamp with time zone, returns_attempt boolean, clears_crashes boolean)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  returned record;
 begin
   update "leasehold".job
   set claim_id = null, claimed_at = null, available_at = next_at,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
     crashes = case when clears_crashes then 0 else job.crashes end,
-    expires_at = case when next_at = job.available_at then job.expires_at end
-  where job.id = job_id;
+    expires_at = case when next_at = job.available_at then job.expires_at end,
+    blocked = job.key_seq is not null and exists (
+      select from "leasehold".job ahead
+      where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
+    )
+  where job.id = job_id and job.claim_id is not null
+  returning job.queue, job.partition_key, job.key_seq, case when job.key_seq is not null then (
+    select before.claim_id from "leasehold".job before where before.id = job_id
+  ) end as was_held_by into returned;
+  if returned.key_seq is not null then
+    perform "leasehold".return_rest(returned.was_held_by, returned.queue, returned.partition_key, returned.key_seq);
+  end if;
   return 'pending';
 end
 $function$
@@ -907,8 +1328,8 @@ begin
   end if;
   if pg_relation_size('"leasehold".dead_letter') < 256 * 8192 then
     insert into "leasehold".dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-      crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, payload)
-    select -n, 'infinity', 'infinity', 'infinity', 0, 0, 1, 0, 0, 0, 0, true, '', '', 'fatal', to_jsonb(wide)
+      crashes, priority, partition_bucket, salt, queue, kind, reason, payload)
+    select -n, 'infinity', 'infinity', 'infinity', 0, 0, 1, 0, 0, 0, 0, '', '', 'fatal', to_jsonb(wide)
     from generate_series(1, 1024) n;
     delete from "leasehold".dead_letter where id < 0;
   end if;
@@ -928,6 +1349,54 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.return_rest(under_claim bigint, of_queue text, of_key text, behind bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  update "leasehold".job
+  set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
+  where job.id = any ((select c.job_ids from "leasehold".claim c where c.id = under_claim)::bigint[])
+    and job.claim_id = under_claim and job.queue = of_queue and job.partition_key = of_key and job.key_seq > behind;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.set_ordered(names text[], ordered boolean[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET lock_timeout TO '2s'
+AS $function$
+#variable_conflict use_column
+declare
+  changed text[];
+  used text;
+begin
+  select array_agg(i.name order by i.name) into changed
+  from unnest(names, ordered) as i (name, ordered)
+  where i.ordered is distinct from coalesce((select q.ordered from "leasehold".queue q where q.name = i.name), false);
+  if changed is null then
+    return;
+  end if;
+  lock table "leasehold".job in share row exclusive mode;
+  select min(c.name) into used from unnest(changed) as c (name)
+  where exists (select from "leasehold".job j where j.queue = c.name and not j.blocked and j.crashes = 0)
+    or exists (select from "leasehold".job j where j.queue = c.name and not j.blocked and j.crashes > 0)
+    or exists (select from "leasehold".job j where j.queue = c.name and j.key_seq is not null);
+  if used is not null then
+    raise exception 'queue "%" has unfinished jobs, so whether it is ordered cannot change', used using
+      errcode = 'LH004', hint = 'Let workers finish them, or use another queue.';
+  end if;
+  insert into "leasehold".queue (name, ordered)
+  select i.name, i.ordered from unnest(names, ordered) as i (name, ordered) where i.name = any (changed) order by i.name
+  on conflict (name) do update set ordered = excluded.ordered;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.tell(topic text, message text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -936,6 +1405,24 @@ AS $function$
 begin
   perform pg_notify(replace('"leasehold".', '"', '') || topic, message);
   return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.unblock(of_queue text, of_key text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  cleared integer;
+begin
+  update "leasehold".dead_letter d set blocks_key = false
+  where d.blocks_key and d.queue = of_queue and d.partition_key = of_key;
+  get diagnostics cleared = row_count;
+  perform "leasehold".advance(array[of_queue], array[of_key]);
+  return cleared;
 end
 $function$
 ;
@@ -955,6 +1442,75 @@ begin
     end if;
   end loop;
   return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.with_runs(heads bigint[], kinds text[], run_length integer)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_sort TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  at constant timestamptz := "leasehold".clock();
+  run_heads bigint[];
+  followers bigint[];
+  locked bigint[];
+begin
+  -- Head by head until there are a thousand jobs, or so many inputs that they should be rendered to know their size.
+  select array_agg(f.head order by f.place, f.step), array_agg(f.id order by f.place, f.step)
+  into run_heads, followers
+  from (
+    select f.*, sum(f.size) over (order by f.place, f.step) as bytes, count(*) over (order by f.place, f.step) as jobs
+    from (
+      select h.place, h.id as head, f.id, f.step, f.size, bool_and(f.can_run) over (
+        partition by h.place order by f.step) as runs
+      from unnest(heads) with ordinality as h (id, place)
+      cross join lateral (
+        select job.queue, job.partition_key, job.key_seq from "leasehold".job where job.id = h.id limit 1
+      ) head
+      cross join lateral (
+        select job.id, job.key_seq as step, case
+            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+          end as size,
+          job.claim_id is null and job.crashes = 0 and job.available_at <= at and job.cancel_requested_at is null
+            and (job.expires_at is null or job.expires_at > at) and job.kind = any (kinds) as can_run
+        from "leasehold".job
+        where job.queue = head.queue and job.partition_key = head.partition_key and job.key_seq >= head.key_seq
+        order by job.key_seq
+        limit run_length
+      ) f
+    ) as f
+    where f.runs
+  ) as f
+  where f.jobs <= 1000 and (f.bytes <= 16777216 or f.id = heads[1]);
+  select array_agg(l.id) into locked
+  from (
+    select job.id from "leasehold".job where job.id = any (followers) and job.claim_id is null and job.crashes = 0
+    for update skip locked
+  ) as l;
+  if cardinality(locked) = cardinality(followers) then
+    return followers || array(
+      select h.id from unnest(heads) as h (id) where (select job.key_seq is null from "leasehold".job where job.id = h.id)
+    );
+  end if;
+  return array(
+    select f.id from (
+      select f.id, bool_and(f.id = any (locked)) over (partition by f.head order by f.place) as holds
+      from unnest(followers, run_heads) with ordinality as f (id, head, place)
+    ) as f where f.holds
+  ) || array(
+    select h.id from unnest(heads) as h (id) where (select job.key_seq is null from "leasehold".job where job.id = h.id)
+  );
 end
 $function$
 ;
@@ -984,6 +1540,50 @@ UNION ALL
    FROM leasehold.archive a
      LEFT JOIN leasehold.worker w ON w.id = a.claimed_by
   WHERE a.status = 'completed'::leasehold.job_status;
+
+create view leasehold.blocked_keys as
+ SELECT k.queue,
+    k.key,
+    waiting.jobs AS waiting,
+    front.job_id,
+    front.why,
+    front.since
+   FROM leasehold.order_key k
+     CROSS JOIN LATERAL ( SELECT front_1.job_id,
+            front_1.why,
+            front_1.since,
+            front_1.key_seq
+           FROM (( SELECT d.id AS job_id,
+                    'dead_letter'::text AS why,
+                    d.died_at AS since,
+                    d.key_seq
+                   FROM leasehold.dead_letter d
+                  WHERE d.blocks_key AND d.queue = k.queue AND d.partition_key = k.key
+                  ORDER BY d.key_seq
+                 LIMIT 1)
+                UNION ALL
+                ( SELECT j.id,
+                        CASE
+                            WHEN j.claim_id IS NOT NULL THEN 'processing'::text
+                            WHEN j.available_at > leasehold.clock() THEN
+                            CASE
+                                WHEN j.attempts > 0 THEN 'retrying'::text
+                                ELSE 'scheduled'::text
+                            END
+                            ELSE 'ready'::text
+                        END AS "case",
+                    COALESCE(j.claimed_at, LEAST(j.available_at, leasehold.clock())) AS "coalesce",
+                    j.key_seq
+                   FROM leasehold.job j
+                  WHERE j.queue = k.queue AND j.partition_key = k.key AND j.key_seq IS NOT NULL
+                  ORDER BY j.key_seq
+                 LIMIT 1)) front_1
+          ORDER BY front_1.key_seq
+         LIMIT 1) front
+     CROSS JOIN LATERAL ( SELECT count(*) AS jobs
+           FROM leasehold.job j
+          WHERE j.queue = k.queue AND j.partition_key = k.key AND j.key_seq > front.key_seq) waiting
+  WHERE waiting.jobs > 0 OR front.why = 'dead_letter'::text;
 
 create view leasehold.jobs as
  SELECT j.id,

@@ -26,6 +26,8 @@ create sequence leasehold.job_id as bigint;
 -- id of another, also after a failover that lost the last claims (decisions/0002). lease_generation is for stores outside:
 -- 0 until the first claim, then at least the claim's time in milliseconds, and always higher than before.
 -- salt distinguishes two jobs that got the same id from a sequence that a failover set back.
+-- key_seq is the job's place among those of its partition key, in an ordered queue; null in any other (0010_order.sql).
+-- blocked: a job of the same key comes first.
 -- The columns a claim changes lie side by side, so that its WAL record holds little else.
 -- What is always true of a row is checked in the test databases, and not here: Postgres parses each check anew in each statement,
 -- which took a tenth of a claim of one job (decisions/0033).
@@ -45,6 +47,7 @@ create table leasehold.job (
   blocked             boolean not null default false,
   expires_at          timestamptz,
   cancel_requested_at timestamptz,
+  key_seq             bigint,
   cancel_reason       text,
   queue               text not null,
   kind                text not null,
@@ -142,7 +145,8 @@ create table leasehold.dead_letter (
   priority         smallint not null,
   partition_bucket smallint not null,
   salt             integer not null,
-  blocked          boolean not null,
+  blocks_key       boolean not null default false,
+  key_seq          bigint,
   queue            text not null,
   kind             text not null,
   reason           text not null,
@@ -153,7 +157,7 @@ create table leasehold.dead_letter (
   metadata         jsonb,
   constraint dead_letter_pkey primary key (id),
   constraint dead_letter_reason check (
-    reason in ('attempts_exhausted', 'fatal', 'invalid_input', 'effect_unknown', 'lease_expired', 'expired'))
+    reason in ('attempts_exhausted', 'fatal', 'invalid_input', 'effect_unknown', 'lease_expired', 'expired', 'parked'))
 ) with (vacuum_truncate = off);
 
 create index dead_letter_by_queue on leasehold.dead_letter (queue, died_at, id);

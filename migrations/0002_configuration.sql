@@ -19,6 +19,9 @@ create table leasehold.queue (
 -- Every claim reads this index, so it holds the paused queues alone.
 create index queue_paused on leasehold.queue (name) where paused_at is not null;
 
+-- Every enqueue reads this index.
+create index queue_ordered on leasehold.queue (name) where ordered;
+
 -- `keep` is how long a completed job is kept; zero: not at all. Null in any column: the library's default.
 create table leasehold.kind (
   name         text not null,
@@ -77,7 +80,7 @@ create table leasehold.operator_action (
   kind    text,
   detail  text,
   constraint operator_action_pkey primary key (id),
-  constraint action_is_known check (action in ('cancel', 'redrive', 'pause', 'resume', 'settle_effect'))
+  constraint action_is_known check (action in ('cancel', 'redrive', 'pause', 'resume', 'settle_effect', 'unblock'))
 );
 
 create index operator_action_by_job on leasehold.operator_action (job_id) where job_id is not null;

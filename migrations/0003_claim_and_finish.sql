@@ -31,6 +31,9 @@ create function leasehold.generation_floor() returns bigint
 --
 -- Jobs whose lease expired before (suspects) are claimed apart: crashes between crashes_from and crashes_to.
 -- `buckets` is a bitmap of 1024 bits: only jobs of these partition buckets; null: all.
+-- Of an ordered queue the walk finds the heads of keys (0010_order.sql). Each brings a run along, the jobs that follow it in its
+-- key, up to run_length of them in all. Callers that do not know of runs pass none, and get no ordered job: they would start a
+-- run all at once, and their completions let nobody in.
 -- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs
 -- it found; available_at, the time of the claim. The others come in no order: sorting would copy each row twice more, and
 -- the worker sees in one look whether it must sort.
@@ -38,11 +41,12 @@ create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
   queues text[], priorities smallint[] default null, from_at timestamptz[] default null, from_id bigint[] default null,
   crashes_from smallint default 0, crashes_to smallint default 0, buckets bytea default null,
-  share integer default null, older_ms double precision default null, younger_ms double precision default null
+  share integer default null, older_ms double precision default null, younger_ms double precision default null,
+  run_length integer default 0
 ) returns table (
   id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
   priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer,
-  metadata jsonb
+  metadata jsonb, key_seq bigint
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -69,9 +73,14 @@ declare
   next_priorities smallint[];
   next_turns bigint[];
   leaves_out_paused boolean := false;
+  has_ordered boolean;
 begin
   if octet_length(buckets) <> 128 then
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
+  end if;
+  -- Keys that could not be judged when their last job left.
+  if run_length > 0 and exists (select from leasehold.order_check) then
+    perform leasehold.check_order(queues);
   end if;
   if priorities is null and older_ms is null and younger_ms is null then
     select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
@@ -120,19 +129,19 @@ begin
   loop
     -- The walk is written twice: a partial index is used only where its predicate is written out.
     if crashes_to = 0 then
-      select array_agg(j.id), sum(j.size) into picked, size_at_most
+      select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
-        select j.id, j.size
+        select j.id, j.size, j.is_ordered
         from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
               then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
-            end as size
+            end as size, job.key_seq is not null as is_ordered
           from leasehold.job
           where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
-            and job.claim_id is null and job.kind = any (kinds)
+            and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
             and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
           order by job.available_at, job.id
@@ -145,20 +154,20 @@ begin
         limit max_jobs
       ) j;
     else
-      select array_agg(j.id), sum(j.size) into picked, size_at_most
+      select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
-        select j.id, j.size
+        select j.id, j.size, j.is_ordered
         from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
               then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
-            end as size
+            end as size, job.key_seq is not null as is_ordered
           from leasehold.job
           where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes > 0
             and job.crashes between crashes_from and crashes_to
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
-            and job.claim_id is null and job.kind = any (kinds)
+            and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
             and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
           order by job.available_at, job.id
@@ -203,6 +212,9 @@ begin
       end if;
     end loop;
   end if;
+  if has_ordered and run_length > 1 then
+    picked := leasehold.with_runs(picked, kinds, run_length);
+  end if;
   insert into leasehold.claim (id, worker_id, claimed_at, expires_at, job_ids)
   values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);
   -- The rows are locked: nothing can have changed them since. Times as the server stores them, in hexadecimal: to the
@@ -215,12 +227,14 @@ begin
     where job.id = any (picked)
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata;
+      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.key_seq;
 end
 $$;
 
 -- Makes a claimed job pending again, in place. One job a call: a list would have to be joined, and every join of this
 -- table went wrong under some plan (decisions/0004).
+-- In an ordered queue the job is the head of its key again, and the rest of its run is returned with it; or it waits behind a
+-- job that still runs.
 -- A release keeps the job's place in the line, and its expiry. Every other requeue follows a start: expires_at, by
 -- which the job had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
 -- walks.
@@ -230,13 +244,25 @@ create function leasehold.requeue(
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $$
+declare
+  returned record;
 begin
   update leasehold.job
   set claim_id = null, claimed_at = null, available_at = next_at,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
     crashes = case when clears_crashes then 0 else job.crashes end,
-    expires_at = case when next_at = job.available_at then job.expires_at end
-  where job.id = job_id;
+    expires_at = case when next_at = job.available_at then job.expires_at end,
+    blocked = job.key_seq is not null and exists (
+      select from leasehold.job ahead
+      where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
+    )
+  where job.id = job_id and job.claim_id is not null
+  returning job.queue, job.partition_key, job.key_seq, case when job.key_seq is not null then (
+    select before.claim_id from leasehold.job before where before.id = job_id
+  ) end as was_held_by into returned;
+  if returned.key_seq is not null then
+    perform leasehold.return_rest(returned.was_held_by, returned.queue, returned.partition_key, returned.key_seq);
+  end if;
   return 'pending';
 end
 $$;
@@ -285,10 +311,12 @@ $$;
 --   cancelled    to the archive for 7 days, with the reason
 --   dead_letter  to dead_letter, with reason and error; without an error, with that of its last failed attempt
 -- Lists of one call are joined by hash, never by a loop within a loop. A lease that expired counts as one more crash.
+-- Of an ordered queue the next job of each key is let in. A dead letter may block its key, as the queue is configured, unless it
+-- expired. `lets_in`: whether to look for jobs of ordered queues; completions mostly know that there are none.
 create function leasehold.finish(
   status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] default null, errors jsonb[] default null,
   results jsonb[] default null, keep_ms double precision[] default null, fence bigint default null,
-  keep_all_ms double precision default null
+  keep_all_ms double precision default null, lets_in boolean default null
 ) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -303,21 +331,39 @@ declare
   at constant timestamptz := leasehold.clock();
   forgotten integer := 0;
   moved integer;
+  queues text[];
+  keys text[];
+  seqs bigint[];
+  claims bigint[];
 begin
   if job_ids is null then
     return 0;
+  end if;
+  if coalesce(lets_in, finish.status <> 'completed') then
+    select array_agg(j.queue), array_agg(j.partition_key), array_agg(j.key_seq), array_agg(j.claim_id)
+    into queues, keys, seqs, claims
+    from leasehold.job j
+    where j.id = any (job_ids) and (fence is null or j.claim_id = fence) and j.key_seq is not null;
+    if queues is not null then
+      moved := leasehold.finish(finish.status, job_ids, finish.worker_id, reasons, errors, results, keep_ms, fence,
+        keep_all_ms, lets_in => false);
+      perform leasehold.leave_keys(finish.status, queues, keys, seqs, claims);
+      return moved;
+    end if;
   end if;
   if finish.status = 'dead_letter' then
     with ended as (
       delete from leasehold.job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
     )
     insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
-      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, error,
-      payload, partition_key, idempotency_key, metadata)
+      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, queue, kind,
+      reason, error, payload, partition_key, idempotency_key, metadata)
     select e.id, at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id,
       e.attempts, e.max_attempts,
       case told.reason when 'lease_expired' then least(e.crashes, 32766) + 1 else e.crashes end, e.priority,
-      e.partition_bucket, e.salt, e.blocked, e.queue, e.kind, told.reason, coalesce(told.error, (
+      e.partition_bucket, e.salt, e.key_seq is not null and told.reason <> 'expired' and (
+        select q.on_dead_letter <> 'skip' from leasehold.queue q where q.name = e.queue
+      ) is not false, e.key_seq, e.queue, e.kind, told.reason, coalesce(told.error, (
         select a.error from leasehold.job_attempt a where a.job_id = e.id and a.error is not null
         order by a.lease_generation desc, a.ended_at desc limit 1
       )), e.payload, e.partition_key, e.idempotency_key, e.metadata
@@ -371,15 +417,15 @@ $$;
 
 -- Completes large batches: each claim's jobs leave through finish() with the claim as fence. job_ids names the jobs of the
 -- first claim, then those of the next; sizes says how many each has. They are kept for keep_all_ms; null: not at all. Or each
--- has a result and a keep_ms of its own. No row is locked beforehand, which took a third to half of the time. So this may wait for a row that another
--- transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and it returns false:
+-- has a result and a keep_ms of its own. lets_in: some are of an ordered queue. No row is locked beforehand, which took a third
+-- to half of the time. So this may wait for a row that another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and it returns false:
 -- the completion that looks at each job by itself is next.
 --
 -- Two of these never wait for each other, since a job is held under one claim. A deadlock with any other transaction ends
 -- after the 5 ms.
 create function leasehold.complete_many(
   job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision,
-  results jsonb[] default null, keep_ms double precision[] default null
+  results jsonb[] default null, keep_ms double precision[] default null, lets_in boolean default false
 ) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -393,7 +439,7 @@ begin
   for place in 1 .. cardinality(claim_ids) loop
     last := first + sizes[place] - 1;
     if leasehold.finish('completed', job_ids[first:last], worker_id, results => results[first:last],
-      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms) < sizes[place]
+      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms, lets_in => lets_in) < sizes[place]
     then
       raise no_data_found;
     end if;

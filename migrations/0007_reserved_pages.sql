@@ -28,8 +28,8 @@ begin
   end if;
   if pg_relation_size('leasehold.dead_letter') < 256 * 8192 then
     insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-      crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, payload)
-    select -n, 'infinity', 'infinity', 'infinity', 0, 0, 1, 0, 0, 0, 0, true, '', '', 'fatal', to_jsonb(wide)
+      crashes, priority, partition_bucket, salt, queue, kind, reason, payload)
+    select -n, 'infinity', 'infinity', 'infinity', 0, 0, 1, 0, 0, 0, 0, '', '', 'fatal', to_jsonb(wide)
     from generate_series(1, 1024) n;
     delete from leasehold.dead_letter where id < 0;
   end if;

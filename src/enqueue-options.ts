@@ -73,6 +73,7 @@ export function toNewJob<Input>(kind: Kind<Input, unknown>, job: ManyOptions<Inp
     availableAt: at,
     maxAttempts: kind.maxAttempts,
     partitionKey: job.partitionKey,
+    ordered: kind.ordered,
     idempotencyKey: job.idempotencyKey,
     keepKeyMs: kind.keepKeyMs,
     expiresAt: job.expiresAt,

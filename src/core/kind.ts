@@ -11,6 +11,11 @@ export interface KindOptions {
   readonly input?: Schema | undefined
   /** The queue that workers claim from. Default: the kind's name. */
   readonly queue?: string
+  /**
+   * Its queue runs the jobs of a partition key one after the other. An enqueue throws if the database has the queue otherwise.
+   * Default: as the database has it.
+   */
+  readonly ordered?: true
   /** 0 first, 9 last. Default: 5. */
   readonly priority?: number
   /** Failed attempts before the job becomes a dead letter. Default: 5. */
@@ -27,7 +32,7 @@ export interface KindOptions {
 
 const KEPT_AT_MOST_MS = 90 * 86_400_000
 
-const KNOWN = ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'keep', 'keepKey'] as const
+const KNOWN = ['input', 'queue', 'ordered', 'priority', 'maxAttempts', 'backoff', 'timeout', 'keep', 'keepKey'] as const
 
 /**
  * A kind of job: producers enqueue it, handlers run it. Input is the argument of enqueue, Parsed the schema's output for
@@ -36,6 +41,7 @@ const KNOWN = ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout'
 export interface Kind<Input = unknown, Parsed = Input, Result = unknown> {
   readonly name: string
   readonly queue: string
+  readonly ordered: boolean
   readonly priority: number
   readonly maxAttempts: number
   readonly backoff: { readonly firstMs: number; readonly maxMs: number }
@@ -74,6 +80,7 @@ export function kind(name: string, options: KindOptions = {}): Kind {
   const declared: Kind = Object.freeze({
     name,
     queue: options.queue === undefined ? name : checkText(`${of}.queue`, options.queue, 200),
+    ordered: checkOrdered(`${of}.ordered`, options.ordered),
     priority: checkInteger(`${of}.priority`, options.priority ?? 5, 0, 9),
     maxAttempts: checkInteger(`${of}.maxAttempts`, options.maxAttempts ?? 5, 1, 32_767),
     backoff: checkBackoff(`${of}.backoff`, options.backoff, { first: '1s', max: '1h' }),
@@ -84,6 +91,11 @@ export function kind(name: string, options: KindOptions = {}): Kind {
     returns: () => declared as never,
   })
   return declared
+}
+
+function checkOrdered(option: string, ordered: unknown): boolean {
+  if (ordered === undefined || ordered === true) return ordered === true
+  throw new InvalidOptionError(option, 'it must be true, or left out: the database decides then')
 }
 
 // Finished jobs are deleted by dropping a day's partition, and those days are created ahead.

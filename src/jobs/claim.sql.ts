@@ -1,10 +1,11 @@
 // The claim itself is a function in the database, leasehold.claim(): migrations/0003_claim_and_finish.sql has its argument,
 // Why it lives there: decisions/0006.
 //   $1 claim id  $2 worker id  $3 lease in ms  $4 limit  $5 kinds  $6–$9 spots, or $6 queues  $10, $11 due for so many ms
-//   $12, $13 crashes  $14 buckets or null  $15 share
+//   $12, $13 crashes  $14 buckets or null  $15 share  $16 run length
 export const CLAIM = `-- job.claim
 select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, older_ms => $10, younger_ms => $11,
-  crashes_from => $12, crashes_to => $13, buckets => $14, share => $15)`
+  crashes_from => $12, crashes_to => $13, buckets => $14, share => $15,
+  run_length => $16)`
 
 // The fence of a renewal is the ledger row itself: the sweep deletes it, or cursors it swept, before the next claim.
 export const RENEW = `-- claim.renew
@@ -37,7 +38,8 @@ select count(*) as count from (
 ) as waiting`
 
 // Releases a whole claim whose reply was lost, without knowing what is in it. The jobs never started: attempt and place in
-// the line are kept. A job whose cancellation was requested is cancelled. A worker is woken, as by an enqueue.
+// the line are kept. A job whose cancellation was requested is cancelled, after the others have gone back: finish() may return
+// the rest of its run. A worker is woken, as by an enqueue.
 //   $1 claim id  $2 worker id
 export const RELEASE_CLAIM = `-- claim.release
 with mine as materialized (
@@ -56,6 +58,7 @@ with mine as materialized (
   update leasehold.job
   set claim_id = null, claimed_at = null, attempts = attempts - 1
   where id = any (array(select id from looked where id is not null and cancel_requested_at is null))
+  returning id
 ), closed as (
   delete from leasehold.claim
   where id = any (array(select id from mine)) and not exists (
@@ -65,7 +68,7 @@ with mine as materialized (
 )
 select id, lease_generation, (
     select leasehold.finish('cancelled', array_agg(id), $2, array_agg(cancel_reason))
-    from looked where cancel_requested_at is not null
+    from looked where cancel_requested_at is not null and (select count(*) from returned) >= 0
   ) as finished, (
     select leasehold.wake(array_agg(distinct queue)) from looked
     where id is not null and cancel_requested_at is null having count(*) > 0

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { checkInteger } from '../core/check.ts'
+import { listIn } from '../core/lists.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { checkId, checkLease, idArray, numericArray } from '../db/parameters.ts'
 import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
@@ -24,6 +25,8 @@ export interface ClaimRequest {
   readonly share?: number
   /** Only jobs of these partition buckets, a bit each of 1024. Default: all. */
   readonly buckets?: Uint8Array
+  /** Jobs of one key of an ordered queue at most. Default: 1. */
+  readonly runLength?: number
 }
 
 /** 63 random bits: no two claims share one, and the worker knows it before the database does. */
@@ -32,6 +35,7 @@ export function newClaimId(): ClaimId {
 }
 
 export interface Claimed {
+  /** Without those that follow another in its run. */
   readonly jobs: ClaimedJob[]
   /** What the server took to find them. */
   readonly walkMs: number
@@ -107,12 +111,17 @@ async function claimWithCrashes(
     crashesFrom,
     crashesTo,
     request.buckets === undefined ? null : Buffer.from(request.buckets),
-    request.share ?? request.limit,
+    ...shareArguments(request),
   ])
   return toClaimed(request, rows)
 }
 
-/** The arguments of every claim, the share excepted. */
+/** The last arguments of every claim. */
+export function shareArguments({ share, limit, runLength = 1 }: ClaimRequest): unknown[] {
+  return [share ?? limit, checkInteger('runLength', runLength, 1, MAX_CLAIM)]
+}
+
+/** The first arguments of every claim. */
 export function claimArguments({ claimId, leaseMs, limit, kinds }: ClaimRequest, walk: Walk): unknown[] {
   return [
     checkId('claimId', claimId),
@@ -128,10 +137,26 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
   if (head === undefined) return { jobs: [], walkMs: 0, at: undefined, cut: false }
   const claimed: ClaimedJob[] = []
   const at = head.available_at as StoredTime
-  for (let i = 1; i < rows.length; i++) claimed.push(toClaimedJob(request.claimId, at, rows[i]!))
+  let keys: Map<string, Row<ClaimColumn>[]> | undefined
+  for (let i = 1; i < rows.length; i++) {
+    const row = rows[i]!
+    if (row.key_seq === null) claimed.push(toClaimedJob(request.claimId, at, row))
+    else {
+      keys ??= new Map()
+      listIn(keys, `${row.queue}/${row.partition_key}`).push(row)
+    }
+  }
+  for (const ofKey of keys?.values() ?? []) claimed.push(toRun(request.claimId, at, ofKey))
   const jobs = inOrder(claimed)
   const walkMs = Number(head.lease_generation) / 1_000
   return { jobs, walkMs, at, cut: Number(head.attempts) > jobs.length }
+}
+
+/** The head of a key, with the jobs that follow it. */
+function toRun(claimId: ClaimId, at: StoredTime, rows: Row<ClaimColumn>[]): ClaimedJob {
+  rows.sort((one, other) => (comesFirst(one.key_seq!, other.key_seq!) ? -1 : 1))
+  const [head, ...run] = rows.map((row) => toClaimedJob(claimId, at, row))
+  return run.length === 0 ? head! : { ...head!, run }
 }
 
 /** Queues, priorities, from when, from which id, and how long due: from and to. */
@@ -163,7 +188,12 @@ function byOrder(one: ClaimedJob, other: ClaimedJob): number {
 function comesBefore(one: ClaimedJob, other: ClaimedJob): boolean {
   if (one.priority !== other.priority) return one.priority < other.priority
   if (one.availableAt !== other.availableAt) return isEarlier(one.availableAt, other.availableAt)
-  return one.jobId.length === other.jobId.length ? one.jobId < other.jobId : one.jobId.length < other.jobId.length
+  return comesFirst(one.jobId, other.jobId)
+}
+
+/** Of two numbers as text. */
+function comesFirst(one: string, other: string): boolean {
+  return one.length === other.length ? one < other : one.length < other.length
 }
 
 /** Extends the leases still held and returns which are lost. One row per claim is written, however many jobs it covers. */
@@ -204,6 +234,7 @@ export type ClaimColumn =
   | 'partition_bucket'
   | 'salt'
   | 'metadata'
+  | 'key_seq'
 
 function toClaimedJob(claimId: ClaimId, claimedAt: StoredTime, row: Row<ClaimColumn>): ClaimedJob {
   return {
@@ -223,5 +254,7 @@ function toClaimedJob(claimId: ClaimId, claimedAt: StoredTime, row: Row<ClaimCol
     bucket: Number(row.partition_bucket),
     salt: row.salt!,
     metadata: row.metadata,
+    ordered: row.key_seq !== null,
+    run: undefined,
   }
 }

@@ -1,10 +1,11 @@
 import { LeaseLostError } from '../core/errors.ts'
+import { listIn } from '../core/lists.ts'
 import { encodeSafely } from '../core/storable.ts'
 import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
 import { idArray, numericArray } from '../db/parameters.ts'
 import { refuseWithoutTransaction } from '../db/savepoint.ts'
-import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, toClaimed } from './claim.ts'
+import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, shareArguments, toClaimed } from './claim.ts'
 import { type Lease, leaseOf, type Worker } from './job.ts'
 import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_MANY, HOLD, TURN } from './outcome.sql.ts'
 import { fences, recorded, safeDelay } from './outcome.ts'
@@ -22,6 +23,8 @@ export interface Completion extends Lease {
   readonly resultJson?: string
   /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
   readonly keepMs?: number | false
+  /** It is of an ordered queue: the next job of its key is let in. */
+  readonly ordered?: boolean
 }
 
 /** What was not written. refused: the lease is gone. busy: still held, but locked by another transaction; send it again. */
@@ -30,19 +33,26 @@ export interface NotWritten {
   readonly busy: Lease[]
 }
 
+/** letIn: jobs of the same keys can be claimed now, or may. */
+export interface Completed extends NotWritten {
+  readonly letIn: boolean
+}
+
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
-export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<Completed> {
   const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
   const refused: Lease[] = []
   const busy: Lease[] = []
+  let letIn = left.length < items.length && items.some(({ ordered }) => ordered)
   for (let at = 0; at < left.length; at += MANY) {
     const { first, others } = onePerJob(left.slice(at, at + MANY))
-    const [row] = await lane.run<'completed'>(COMPLETE, completeArguments(worker, first))
+    const [row] = await lane.run<'completed' | 'let_in'>(COMPLETE, completeArguments(worker, first))
+    letIn ||= Number(row!.let_in) > 0
     const answer = await notWritten(lane, worker, first, row!.completed, others)
     refused.push(...answer.refused)
     busy.push(...answer.busy)
   }
-  return { refused, busy }
+  return { refused, busy, letIn }
 }
 
 /** Those with a result go together, and those that are kept for the same time. Returns the ones that were not completed. */
@@ -76,21 +86,13 @@ async function completeGroup(
     typeof alike === 'number' ? safeDelay(alike) : null,
     results ?? null,
     keepMs ?? null,
+    items.some(({ ordered }) => ordered === true),
   ])
   return row!.done === 't'
 }
 
 function hasResult({ result, resultJson }: Completion): boolean {
   return result !== undefined || resultJson !== undefined
-}
-
-function listIn<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {
-  let list = lists.get(key)
-  if (list === undefined) {
-    list = []
-    lists.set(key, list)
-  }
-  return list
 }
 
 /** What was not completed is locked, or not held any more. `others` are of jobs that were among those of the statement. */
@@ -143,7 +145,7 @@ export async function turn(
   const rows = await lane.run<ClaimColumn | 'completed'>(TURN, [
     ...completeArguments(request.worker, first),
     ...claimArguments(request, walk),
-    request.share ?? request.limit,
+    ...shareArguments(request),
   ])
   const { completed, available_at } = rows[0]!
   return {

@@ -42,6 +42,10 @@ with queues as (
 select (select count(*) from queues) as queues, (select count(*) from kinds) as kinds,
   (select count(*) from kept) as settings`
 
+// Before the rest is stored, since it may be refused.   $1 queues that were declared  $2 ordered
+export const SET_ORDERED = `-- configuration.set_ordered
+select leasehold.set_ordered($1, $2)`
+
 // How long rows are kept.
 export const READ_SETTINGS = `-- settings.read
 select extract(epoch from keep_dead_letters) * 1000 as dead_letters_ms,

@@ -1,12 +1,12 @@
 /** What the database knows of queues and kinds, and how long rows are kept. Stored by a deploy, read by workers. */
 import { durationText } from '../core/duration.ts'
-import { InvalidOptionError } from '../core/errors.ts'
+import { InvalidOptionError, LockTimeoutError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import type { Queue } from '../core/queue.ts'
 import { RETAINED, type RetentionMs } from '../core/retention.ts'
 import type { Lane } from '../db/lane.ts'
 import { numericArray } from '../db/parameters.ts'
-import { FIND_STRANDED, READ_KINDS, READ_SETTINGS, STORE_CONFIGURATION } from './configuration.sql.ts'
+import { FIND_STRANDED, READ_KINDS, READ_SETTINGS, SET_ORDERED, STORE_CONFIGURATION } from './configuration.sql.ts'
 
 export type Declaration = Kind | Queue
 
@@ -35,6 +35,7 @@ export async function storeConfiguration(
   for (const { queue: name } of kinds.values()) {
     if (!queues.has(name)) queues.set(name, { name, ordered: false, onDeadLetter: 'block', wakeUp: true })
   }
+  await setOrdered(lane, [...declared.values()])
   const [queueRows, kindRows] = [[...queues.values()], [...kinds.values()]]
   await lane.run(STORE_CONFIGURATION, [
     queueRows.map(({ name }) => name),
@@ -50,6 +51,24 @@ export async function storeConfiguration(
     ...RETAINED.map((name) => retention[name] ?? null),
     queueRows.map(({ wakeUp }) => wakeUp),
   ])
+}
+
+/** Refused for a queue that has unfinished jobs, if it changes anything. */
+async function setOrdered(lane: Lane, declared: readonly Queue[]): Promise<void> {
+  if (declared.length === 0) return
+  const values = [declared.map(({ name }) => name), declared.map(({ ordered }) => ordered)]
+  await lane.run(SET_ORDERED, values).catch((error) => {
+    const { code, message } = error as { code?: string; message?: string }
+    const name = /^queue "(.*)" has/.exec(message ?? '')?.[1]
+    if (code === 'LH004') {
+      throw new InvalidOptionError(
+        `queue(${JSON.stringify(name)}).ordered`,
+        'it cannot change while jobs of the queue are unfinished; let workers finish them, or use a queue with another name',
+      )
+    }
+    if (code === '55P03') throw new LockTimeoutError('leasehold.job', 2_000)
+    throw error
+  })
 }
 
 /** How long rows are kept, as stored. */

@@ -1,6 +1,9 @@
 // Arrays are hidden behind a subselect, here and in every other statement: the planner then expects ten rows for any
 // batch, custom plan or generic, and always probes by index (decisions/0004).
 
+// The database alone knows which queues are ordered. If one of them is, these three store nothing and return no row, or no id;
+// ENQUEUE_IN_ORDER is next.
+
 // Columns that few jobs use travel in one jsonb, `more`, null for most: fifteen arrays would cost more than the insert.
 // Workers that wait are woken once per queue; the scalar subquery runs once for any batch.
 export const ENQUEUE = `-- job.enqueue
@@ -14,6 +17,7 @@ with added as (
   from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::smallint[]),
     (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]))
     as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more)
+  where not exists (select from leasehold.queue q where q.ordered and q.name = any ($1::text[]))
   returning id, queue, available_at
 )
 select id,
@@ -28,9 +32,11 @@ with added as (
   insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, queue, kind, payload)
   select leasehold.clock() + $7::float8 * interval '1 ms', leasehold.clock(), $5, $4, i.bucket, $1, $2, i.payload
   from rows from (jsonb_array_elements($3::text::jsonb), unnest((select $6::smallint[]))) as i (payload, bucket)
+  where not exists (select from leasehold.queue q where q.ordered and q.name = $1)
   returning id
 )
-select array_agg(id) as ids, leasehold.wake(case when $7::float8 <= 0 then array[$1::text] else '{}' end) as woken
+select array_agg(id) as ids,
+  leasehold.wake(case when $7::float8 <= 0 and count(id) > 0 then array[$1::text] else '{}' end) as woken
 from added`
 
 // The unique index decides between racing enqueues: the second waits for the first transaction to end. DO NOTHING locks
@@ -43,6 +49,7 @@ with input as materialized (
     (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]),
     (select $9::text[]), (select $10::float8[])) with ordinality
     as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, keep_key_ms, position)
+  where not exists (select from leasehold.queue q where q.ordered and q.name = any ($1::text[]))
 ), kept as (
   insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
   select queue, key, id, keep_key_ms * interval '1 ms', leasehold.input_hash(payload::jsonb),
@@ -62,6 +69,12 @@ with input as materialized (
 select position, case when key is null or id in (select job_id from kept) then id end as id,
   (select leasehold.wake(array(select distinct queue from added where available_at <= leasehold.clock()))) as woken
 from input`
+
+// $1–$8 as for ENQUEUE  $9, $10 as for ENQUEUE_KEYED, or null  $11 queues that the kinds declare as ordered
+export const ENQUEUE_IN_ORDER = `-- job.enqueue_in_order
+select place as position, job_id as id
+from leasehold.enqueue_in_order($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+order by place`
 
 // A statement of its own, hence a new snapshot: it sees the row for which ENQUEUE_KEYED waited.
 export const FIND_KEYED = `-- job.find_keyed

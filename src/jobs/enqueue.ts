@@ -2,9 +2,9 @@ import { anyBucket, bucketOf } from '../core/bucket.ts'
 import { checkDate, checkInteger, checkMilliseconds, checkText } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
-import type { Lane } from '../db/lane.ts'
+import type { Lane, Row } from '../db/lane.ts'
 import { numericArray } from '../db/parameters.ts'
-import { ENQUEUE, ENQUEUE_ALIKE, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
+import { ENQUEUE, ENQUEUE_ALIKE, ENQUEUE_IN_ORDER, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
 import type { JobId } from './job.ts'
 
 export const MAX_BATCH = 10_000
@@ -27,6 +27,8 @@ export interface NewJob {
   /** Default: 5. */
   readonly maxAttempts?: number | undefined
   readonly partitionKey?: string | undefined
+  /** The queue must be ordered. */
+  readonly ordered?: boolean | undefined
   /** One job per queue and key. */
   readonly idempotencyKey?: string | undefined
   /** The key is kept at least this long after the job has finished. Default: 24 h. */
@@ -59,6 +61,7 @@ interface Encoded {
   readonly more: string | null
   readonly key: string | null
   readonly keepKeyMs: number
+  readonly ordered: boolean
 }
 
 /**
@@ -71,17 +74,54 @@ export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enq
   const encoded = jobs.map(encode)
   if (encoded.length === 0) return []
   if (encoded.some((job) => job.key !== null)) return enqueueKeyed(lane, encoded)
-  const ids = areAlike(encoded) ? await enqueueAlike(lane, encoded) : await enqueueAny(lane, encoded)
+  const ids = encoded.some((job) => job.ordered) ? await inOrder(lane, encoded) : await enqueuePlain(lane, encoded)
   return ids.map((id) => ({ jobId: id as JobId, outcome: 'created' }))
 }
 
-async function enqueueAlike(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
-  const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE, commonColumns(jobs))
-  return row!.ids!.slice(1, -1).split(',')
+async function enqueuePlain(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+  const ids = areAlike(jobs) ? await enqueueAlike(lane, jobs) : await enqueueAny(lane, jobs)
+  return ids ?? inOrder(lane, jobs)
 }
 
-async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
-  return (await lane.run<'id'>(ENQUEUE, columns(jobs))).map(({ id }) => id!)
+/** Undefined: the queue is ordered. */
+async function enqueueAlike(lane: Lane, jobs: readonly Encoded[]): Promise<string[] | undefined> {
+  const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE, commonColumns(jobs))
+  return row!.ids?.slice(1, -1).split(',')
+}
+
+/** Undefined: a queue is ordered. */
+async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[] | undefined> {
+  const rows = await lane.run<'id'>(ENQUEUE, columns(jobs))
+  return rows.length === 0 ? undefined : rows.map(({ id }) => id!)
+}
+
+async function inOrder(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+  return (await enqueueInOrder(lane, jobs, [null, null])).map(({ id }) => id!)
+}
+
+/** Those whose idempotency key is taken are missing from the answer. */
+async function enqueueInOrder(
+  lane: Lane,
+  jobs: readonly Encoded[],
+  keys: readonly unknown[],
+): Promise<readonly Row<'position' | 'id'>[]> {
+  const declared = [...new Set(jobs.filter((job) => job.ordered).map((job) => job.queue))]
+  const values = [...columns(jobs), ...keys, declared.length > 0 ? declared : null]
+  return lane.run<'position' | 'id'>(ENQUEUE_IN_ORDER, values).catch(refuseOrder)
+}
+
+/** What the database refuses about order, in the words of the options. */
+function refuseOrder(error: unknown): never {
+  const { code, message = '' } = error as { code?: string; message?: string }
+  const name = /queue "(.*)" is/.exec(message)?.[1]
+  if (code === 'LH002') {
+    throw new InvalidOptionError('partitionKey', `queue ${name} is ordered; pass the key whose jobs must run in order`)
+  }
+  if (code === 'LH003') {
+    const declaration = `queue(${JSON.stringify(name)}, { ordered: true })`
+    throw new InvalidOptionError('ordered', `queue ${name} is not ordered in this database; configure([${declaration}])`)
+  }
+  throw error
 }
 
 async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<(Enqueued | Conflicting)[]> {
@@ -92,17 +132,10 @@ async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<(Enqu
   for (let round = 0; open.length > 0; round++) {
     if (round === 5) throw new Error('idempotency keys keep disappearing while they are looked up')
     const asked = open.map((index) => jobs[index]!)
-    const stored = await lane.run<'position' | 'id'>(ENQUEUE_KEYED, [
-      ...columns(asked),
-      asked.map((job) => job.key),
-      numericArray(asked.map((job) => job.keepKeyMs)),
-    ])
-    const taken: number[] = []
-    for (const { position, id } of stored) {
-      const index = open[Number(position) - 1]!
-      if (id === null) taken.push(index)
-      else answers[index] = { jobId: id as JobId, outcome: 'created' }
+    for (const { position, id } of await storeKeyed(lane, asked)) {
+      if (id !== null) answers[open[Number(position) - 1]!] = { jobId: id as JobId, outcome: 'created' }
     }
+    const taken = open.filter((index) => answers[index] === undefined)
     if (taken.length === 0) break
     const found = await lane.run<'position' | 'job_id' | 'same_input'>(FIND_KEYED, [
       taken.map((index) => jobs[index]!.queue),
@@ -116,6 +149,13 @@ async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<(Enqu
     open = taken.filter((index) => answers[index] === undefined)
   }
   return answers
+}
+
+async function storeKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<readonly Row<'position' | 'id'>[]> {
+  const keys = [jobs.map((job) => job.key), numericArray(jobs.map((job) => job.keepKeyMs))]
+  if (jobs.some((job) => job.ordered)) return enqueueInOrder(lane, jobs, keys)
+  const stored = await lane.run<'position' | 'id'>(ENQUEUE_KEYED, [...columns(jobs), ...keys])
+  return stored.length === 0 ? enqueueInOrder(lane, jobs, keys) : stored
 }
 
 function encode(job: NewJob): Encoded {
@@ -136,6 +176,7 @@ function encode(job: NewJob): Encoded {
     more: Object.keys(more).length === 0 ? null : JSON.stringify(more),
     key: job.idempotencyKey === undefined ? null : checkText('idempotencyKey', job.idempotencyKey, 1000),
     keepKeyMs: checkMilliseconds('keepKeyMs', job.keepKeyMs ?? KEEP_KEY_MS),
+    ordered: job.ordered === true,
   }
 }
 

@@ -8,6 +8,9 @@
 // worker held other jobs none is to blame, and the attempt is returned; the job tries again in smaller company. It is
 // blamed, and its attempt spent, when it was surely alone, or from its third crash on, when it was claimed alone
 // (decisions/0007). It may have started, so it no longer expires.
+//
+// Of a run only the first job that is left can have started. The others waited for it: they are blocked again, and spent nothing.
+// What was returned is so before finish() lets the next job of a key in.
 //   $1 claims at most  $2 jobs at most, give or take a claim  $3 whether a hold counts (LOOK_BEFORE_SWEEP)
 export const SWEEP = `-- claim.sweep
 with locked as materialized (
@@ -28,7 +31,10 @@ with locked as materialized (
   cross join lateral (select distinct unnest(e.job_ids)) as held (job_id)
   left join lateral (
     select job.id, job.lease_generation, job.claimed_at, job.attempts, job.max_attempts, job.crashes,
-      job.cancel_requested_at, job.cancel_reason
+      job.cancel_requested_at, job.cancel_reason, job.key_seq is not null and exists (
+        select from leasehold.job ahead
+        where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
+      ) as waited
     from leasehold.job
     where job.id = held.job_id and job.claim_id = e.id
     limit 1
@@ -42,23 +48,29 @@ with locked as materialized (
       else 'pending'
     end as next
   from (
-    select looked.*, crashes >= 2 or (
-      count(id) over (partition by worker_id) = 1
+    select looked.*, not waited and (crashes >= 2 or (
+      count(id) filter (where not waited) over (partition by worker_id) = 1
       and (select count(*) from leasehold.claim c where c.worker_id = looked.worker_id) = 1
-    ) as blamed
+    )) as blamed
     from looked where id is not null
   ) as live
 ), history as (
   insert into leasehold.job_attempt (job_id, claim_id, lease_generation, ended_at, started_at, worker_id, attempt, outcome)
-  select id, claim, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged
+  select id, claim, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged where not waited
 ), returned as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1, expires_at = null
+  set claim_id = null, claimed_at = null, crashes = least(crashes, 32766) + 1, expires_at = null, blocked = false
   where id = any (array(select id from judged where next = 'pending' and blamed))
+  returning id
 ), returned_unblamed as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1, expires_at = null
-  where id = any (array(select id from judged where next = 'pending' and not blamed))
+  set claim_id = null, claimed_at = null, crashes = crashes + 1, attempts = attempts - 1, expires_at = null, blocked = false
+  where id = any (array(select id from judged where next = 'pending' and not blamed and not waited))
+  returning id
+), returned_rest as (
+  update leasehold.job set claim_id = null, claimed_at = null, attempts = attempts - 1, blocked = true
+  where id = any (array(select id from judged where next = 'pending' and waited))
+  returning id
 ), stuck as materialized (
   select distinct claim from looked
   where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
@@ -72,7 +84,10 @@ with locked as materialized (
 select claim, id, lease_generation, next, array(
     select leasehold.finish(next::leasehold.job_status, array_agg(id), worker_id,
       array_agg(case next when 'cancelled' then cancel_reason else 'lease_expired' end))
-    from judged where next in ('dead_letter', 'cancelled') group by next, worker_id
+    from judged where next in ('dead_letter', 'cancelled')
+      and (select count(*) from returned) + (select count(*) from returned_unblamed)
+        + (select count(*) from returned_rest) >= 0
+    group by next, worker_id
   ) as finished
 from judged
 union all
@@ -132,12 +147,12 @@ where died_at >= leasehold.clock() - $1 * interval '1 ms' and reason in ('lease_
 order by died_at, id
 limit 10000`
 
-// A dead letter stays as long as its key has to.   $1 age in ms  $2 dead letters at most
+// A dead letter stays as long as its idempotency key has to, and while it blocks its partition key.   $1 age in ms  $2 dead letters at most
 export const PRUNE_DEAD_LETTERS = `-- dead_letter.prune
 delete from leasehold.dead_letter
 where id = any (array(
   select id from leasehold.dead_letter d
-  where died_at <= leasehold.clock() - $1 * interval '1 ms' and (
+  where died_at <= leasehold.clock() - $1 * interval '1 ms' and not blocks_key and (
     select true from leasehold.idempotency_key k
     where k.queue = d.queue and k.key = d.idempotency_key and d.died_at > leasehold.clock() - k.keep_for
   ) is null

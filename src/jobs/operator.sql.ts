@@ -13,6 +13,7 @@ with looked as materialized (
 ), requested as (
   update leasehold.job set cancel_requested_at = leasehold.clock(), cancel_reason = $3::text
   where id = any (array(select id from looked where claim_id is not null)) and cancel_requested_at is null
+  returning id
 ), answered as materialized (
   select asked, id, claim_id, case
     when claim_id is not null then 'requested'
@@ -25,30 +26,37 @@ with looked as materialized (
   select leasehold.clock(), 'cancel', $2::text, outcome, asked, $3::text from answered where id is not null
 )
 select asked as id, outcome, case outcome when 'requested' then leasehold.tell('cancel', asked::text) end as told, (
-    select leasehold.finish('cancelled', array_agg(id), null, array_agg($3::text)) from answered where outcome = 'cancelled'
+    select leasehold.finish('cancelled', array_agg(id), null, array_agg($3::text)) from answered
+    where outcome = 'cancelled' and (select count(*) from requested) >= 0
   ) as finished
 from answered`
 
 // A dead letter becomes a pending job again: same id, same generation, fresh attempts. A job that died with its worker
-// stays a suspect: it is claimed alone. The delete decides between two operators who redrive at once.
+// stays a suspect: it is claimed alone. The delete decides between two operators who redrive at once. Those of ordered queues
+// are put back into their keys by leasehold.redrive_in_order(), which may bring others along.
 //   $1 ids  $2 by
 export const REDRIVE = `-- job.redrive
 with picked as materialized (
-  select d.id
+  select d.id, d.key_seq
   from unnest((select $1::bigint[])) as i (id)
   cross join lateral (
-    select id from leasehold.dead_letter where dead_letter.id = i.id limit 1 for update skip locked
+    select id, key_seq from leasehold.dead_letter where dead_letter.id = i.id limit 1 for update skip locked
   ) d
 ), revived as (
-  delete from leasehold.dead_letter where id = any (array(select id from picked)) returning *
-), added as (
+  delete from leasehold.dead_letter where id = any (array(select id from picked where key_seq is null)) returning *
+), plain as (
   insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-    partition_bucket, salt, blocked, queue, kind, payload, partition_key, idempotency_key, metadata)
+    partition_bucket, salt, queue, kind, payload, partition_key, idempotency_key, metadata)
   select id, leasehold.clock(), created_at, lease_generation, max_attempts,
-    case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket, salt, blocked,
+    case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket, salt,
     queue, kind, payload, partition_key, idempotency_key, metadata
   from revived
   returning id, queue, kind
+), added as materialized (
+  select id, queue, kind from plain
+  union all
+  select job_id, queue, kind
+  from leasehold.redrive_in_order((select array_agg(id) from picked where key_seq is not null))
 ), noted as (
   insert into leasehold.operator_action (at, action, by, outcome, job_id, queue, kind)
   select leasehold.clock(), 'redrive', $2::text, 'pending', id, queue, kind from added
@@ -61,3 +69,23 @@ select id from leasehold.dead_letter
 where queue = $1 and ($2::text is null or kind = $2) and ($3::text is null or reason = $3)
 order by died_at, id
 limit $4`
+
+// $1 queue  $2 partition key  $3 by
+export const UNBLOCK = `-- operator.unblock
+with cleared as materialized (
+  select leasehold.unblock($1::text, $2::text) as letters
+), noted as (
+  insert into leasehold.operator_action (at, action, by, outcome, queue, detail)
+  select leasehold.clock(), 'unblock', $3::text, case when letters > 0 then 'unblocked' else 'not_blocked' end, $1, $2
+  from cleared
+  returning outcome
+)
+select outcome from noted`
+
+// Keys with jobs that wait behind another, those that have waited longest first.   $1 queue  $2 keys at most
+export const BLOCKED_KEYS = `-- order.blocked_keys
+select queue, key, waiting, job_id, why, extract(epoch from leasehold.clock() - since) * 1000 as for_ms
+from leasehold.blocked_keys
+where queue = $1
+order by since
+limit $2`

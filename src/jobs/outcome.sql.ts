@@ -22,7 +22,7 @@ const COMPLETED = `with held as materialized (
 ), ended as (
   delete from leasehold.job where id = any (array(select id from held))
   returning id, available_at, created_at, lease_generation, claim_id, claimed_at, attempts, max_attempts, priority,
-    partition_bucket, queue, kind, payload, partition_key, idempotency_key, metadata
+    partition_bucket, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq
 ), archived as (
   insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
     claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
@@ -36,29 +36,35 @@ const COMPLETED = `with held as materialized (
     from ended
   ) as ended
   where keep_ms is not null or idempotency_key is not null
+), completed as materialized (
+  select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
+    array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null)
+  ) end as let_in
+  from ended
 )`
 
+// let_in: how many jobs of the same keys can be claimed now.
 export const COMPLETE = `-- job.complete
 ${COMPLETED}
-select array_agg(id) as completed from held`
+select completed, let_in from completed`
 
 // A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed;
 // without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so the claim
 // passes it over.
 //   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
-//   $14, $15 due for so many ms  $16 share
+//   $14, $15 due for so many ms  $16 share  $17 run length
 export const TURN = `-- job.turn
 ${COMPLETED}
 select claimed.*, completed
-from (select array_agg(id) as completed from held) as completed
-left join leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16) as claimed
-  on true`
+from completed
+left join leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16,
+  run_length => $17) as claimed on true`
 
 // Large batches. False: some are locked or not held any more, and nothing was done; COMPLETE is next.
 //   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep all for so many ms; null: not at all
-//   $6, $7 results and how long to keep each, instead of $5
+//   $6, $7 results and how long to keep each, instead of $5  $8 some are of an ordered queue
 export const COMPLETE_MANY = `-- job.complete_many
-select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7) as done`
+select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7, $8) as done`
 
 // Every outcome but success, one item each:
 //   fail     spends the attempt; pending again after the delay, or a dead letter when attempts are used up

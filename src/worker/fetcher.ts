@@ -92,6 +92,7 @@ export class Fetcher {
       if (this.#answersLater) this.#claimNow()
     }
     options.runner.onFreed = () => this.#slotsFreed()
+    options.runner.onLetIn = () => this.#claimNow()
   }
 
   start(): void {
@@ -236,7 +237,9 @@ export class Fetcher {
     const claimId = newClaimId()
     const sentAt = monotonicMs()
     // One batch and no more: no queue has a share.
-    const request = { claimId, worker, kinds: demand.kinds, limit, leaseMs, share: once ? limit : asked.share }
+    const share = once ? limit : asked.share
+    const runLength = once ? 1 : slots.runLength
+    const request = { claimId, worker, kinds: demand.kinds, limit, leaseMs, share, runLength }
     const claimed = await turns.claim(request, asked.walk).catch((error) => {
       this.#cursors.failed(asked, monotonicMs() - sentAt)
       if (maybeSent(error)) runner.replyLost(claimId)

@@ -60,8 +60,11 @@ export interface HeldClaim extends KeptLease {
   leftToSweep: boolean
 }
 
-/** waiting: claimed, not started. running: in its handler. reporting: its outcome is not known yet. */
-type State = 'waiting' | 'running' | 'reporting' | 'done'
+/**
+ * behind: claimed, and another job of its run comes first. waiting: claimed, not started. running: in its handler. reporting:
+ * its outcome is not known yet.
+ */
+type State = 'behind' | 'waiting' | 'running' | 'reporting' | 'done'
 
 /** One claimed job, from claim to known outcome. */
 export class HeldJob {
@@ -75,6 +78,8 @@ export class HeldJob {
   endedAt: number | undefined
   /** Order of arrival in this worker. */
   sequence = 0
+  /** The next of its run, while that is behind it. */
+  next: HeldJob | undefined
   aborted: AbortReason | undefined
   /** Another writer came first, so the handler yielded. */
   concurrentModification: ConcurrentModificationError | undefined

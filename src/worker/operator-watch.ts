@@ -48,7 +48,7 @@ export class OperatorWatch {
   }
 
   async #look(): Promise<number> {
-    const held = this.#parts.slots.jobs('waiting', 'running')
+    const held = this.#parts.slots.jobs('behind', 'waiting', 'running')
     if (held.length === 0) return Number.POSITIVE_INFINITY
     const wanted = new Set(
       await cancelRequests(
@@ -58,7 +58,7 @@ export class OperatorWatch {
     )
     for (const job of held) if (wanted.has(job.claimed.jobId)) this.#parts.cancel(job)
     // A pause does not touch jobs that run.
-    if (this.#parts.slots.waiting > 0) this.#parts.pause(await pausedNow(this.#lane))
+    if (held.some(({ state }) => state !== 'running')) this.#parts.pause(await pausedNow(this.#lane))
     return LOOK_EVERY_MS
   }
 }

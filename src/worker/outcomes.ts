@@ -40,6 +40,8 @@ const BYTES_AT_MOST = 2 ** 26
 
 export interface OutcomeEvents extends LoopEvents {
   known(report: PendingOutcome, known: RecordedAs): void
+  /** Jobs of ordered queues can be claimed now, since others have ended. */
+  letIn(): void
 }
 
 export class Outcomes {
@@ -192,6 +194,7 @@ export class Outcomes {
     const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
     if (completed.length > 0) {
       const answer = await this.#turns.complete(this.#lane, this.#worker, completed.map(toItem<Completion>))
+      if (answer.letIn) this.#events.letIn()
       for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)
       for (const lease of answer.busy) of(lease).known = undefined

@@ -45,6 +45,8 @@ export class Runner {
   readonly tally = newTally()
   /** A handler has ended, or an outcome is known. */
   onFreed: () => void = () => {}
+  /** Completions have let in jobs of ordered queues. */
+  onLetIn: () => void = () => {}
   readonly #leases: Leases
   readonly #options: RunnerOptions
   readonly #slots: Slots
@@ -67,6 +69,7 @@ export class Runner {
     const recording = events.about('recording outcomes')
     this.#outcomes = new Outcomes(outcomeLane, worker, options.turns, options.slots.capacity, {
       known: (report, known) => this.#known(report, known),
+      letIn: () => this.onLetIn(),
       problem: recording.problem,
       worksAgain: () => {
         recording.worksAgain()
@@ -93,10 +96,17 @@ export class Runner {
 
   /** `sentAt`: when the claim was sent, or earlier. */
   claimed(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
-    const claim = this.#leases.hold(claimId, sentAt, jobs.length)
+    const claim = this.#leases.hold(claimId, sentAt, countWithRuns(jobs))
     const now = monotonicMs()
+    const held = (claimed: ClaimedJob) => new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim, now)
     for (const claimed of jobs) {
-      this.#slots.add(new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim, now))
+      let last = held(claimed)
+      this.#slots.add(last)
+      for (const follower of claimed.run ?? []) {
+        last.next = held(follower)
+        last = last.next
+        this.#slots.hold(last)
+      }
     }
     this.#operators.begin()
     this.#surplus.setEarlier(now + WAITS_AT_MOST_MS)
@@ -221,6 +231,7 @@ export class Runner {
   #report(job: HeldJob, outcome: Outcome): void {
     this.#slots.ran(job)
     this.#outcomes.add(job, outcome)
+    if (outcome.verb === 'complete') this.#startNextOfRun(job)
   }
 
   #roomAgain(): void {
@@ -231,8 +242,39 @@ export class Runner {
   #known(report: PendingOutcome, known: RecordedAs): void {
     this.#slots.release(report.job)
     this.#leases.done(report.job.claim, known !== 'unrecordable')
+    if (known === 'completed') this.#startNextOfRun(report.job)
+    else this.#endRun(report.job, known !== 'unrecordable')
     announceOutcome(this.#options.events, this.tally, report, known)
     this.#roomAgain()
+  }
+
+  /** A job has succeeded: the next of its run may start. */
+  #startNextOfRun(job: HeldJob): void {
+    const { next } = job
+    if (next === undefined) return
+    job.next = undefined
+    this.#slots.add(next)
+    if (this.#closed) this.#release(next)
+  }
+
+  /** A job did not succeed, and its outcome is known: the database has returned the rest of its run with it. */
+  #endRun(job: HeldJob, isRecorded: boolean): void {
+    for (let { next } = job; next !== undefined; next = next.next) {
+      this.#slots.forget(next)
+      this.#leases.done(next.claim, isRecorded)
+    }
+    job.next = undefined
+  }
+
+  /** Releases the first job of a run, behind this one, that is meant, and with it the rest. */
+  #cutRun(ahead: HeldJob, isMeant: (job: HeldJob) => boolean): void {
+    for (let job = ahead; job.next !== undefined; job = job.next) {
+      const { next } = job
+      if (!isMeant(next)) continue
+      job.next = undefined
+      this.#release(next)
+      return
+    }
   }
 
   #release(job: HeldJob): void {
@@ -248,8 +290,10 @@ export class Runner {
   }
 
   #releasePaused({ queues, kinds }: Paused): void {
-    for (const job of this.#slots.jobs('waiting')) {
-      if (queues.has(job.claimed.queue) || kinds.has(job.claimed.kind)) this.#release(job)
+    const isPaused = ({ claimed: { queue, kind } }: HeldJob) => queues.has(queue) || kinds.has(kind)
+    for (const job of this.#slots.jobs('waiting', 'running', 'reporting')) {
+      if (job.state === 'waiting' && isPaused(job)) this.#release(job)
+      else this.#cutRun(job, isPaused)
     }
   }
 
@@ -270,7 +314,9 @@ export class Runner {
   #cancel(job: HeldJob): void {
     // A job whose cancellation is requested is cancelled when it is released.
     if (job.state === 'waiting') this.#release(job)
-    else if (job.state === 'running') this.#abort(job, 'cancelled', new CancelRequestedError(job.claimed.jobId))
+    else if (job.state === 'behind') {
+      for (const ahead of this.#slots.jobs('waiting', 'running', 'reporting')) this.#cutRun(ahead, (one) => one === job)
+    } else if (job.state === 'running') this.#abort(job, 'cancelled', new CancelRequestedError(job.claimed.jobId))
   }
 
   #timeIsOver(job: HeldJob): void {
@@ -281,6 +327,12 @@ export class Runner {
   #abort(job: HeldJob, reason: AbortReason, error: Error): void {
     if (job.abort(reason, error)) this.#options.events.emit('aborted', { ...job.info, reason })
   }
+}
+
+function countWithRuns(jobs: readonly ClaimedJob[]): number {
+  let count = jobs.length
+  for (const { run } of jobs) if (run !== undefined) count += run.length
+  return count
 }
 
 function timedOut({ claimed, handler }: HeldJob): TimedOutError {

@@ -54,6 +54,7 @@ export class Slots {
   #sequence = 0
   #ended = 0
   #perMs = 0
+  #meanRunning = 0
   #measuredAt = monotonicMs()
   #roundTripMs = 0
   #meanBytes = 0
@@ -101,8 +102,15 @@ export class Slots {
     this.#roundTripMs = ms
   }
 
+  /** Holds a job of a run until it is its turn. It takes no slot meanwhile. */
+  hold(job: HeldJob): void {
+    job.state = 'behind'
+    this.#jobs.add(job)
+  }
+
   add(job: HeldJob): void {
     const slots = this.#of(job)
+    job.state = 'waiting'
     job.sequence = ++this.#sequence
     slots.waiting.push(job)
     slots.held++
@@ -145,9 +153,14 @@ export class Slots {
     this.#of(job).running--
   }
 
-  /** Takes a job that waits out of the line. */
+  /** Takes a job that waits out of the line, or one that is behind another out of its run. */
   withdraw(job: HeldJob): void {
     const slots = this.#of(job)
+    if (job.state === 'behind') {
+      job.state = 'reporting'
+      slots.held++
+      return
+    }
     slots.waiting.splice(slots.waiting.indexOf(job, slots.head), 1)
     this.#waiting--
     job.state = 'reporting'
@@ -158,6 +171,20 @@ export class Slots {
     job.state = 'done'
     this.#jobs.delete(job)
     this.#of(job).held--
+  }
+
+  /** A job behind another that is held no more. */
+  forget(job: HeldJob): void {
+    job.state = 'done'
+    this.#jobs.delete(job)
+  }
+
+  /**
+   * Jobs of one key that a claim may take: as many as it has shown to use up in a tenth of a second. Those behind the first take
+   * no slot, since no other worker could run them.
+   */
+  get runLength(): number {
+    return Math.min(1 + Math.floor(this.#ahead() / Math.max(1, this.#meanRunning)), MAX_CLAIM)
   }
 
   /** Better to wait until more slots are free than to claim a few, unless some stand idle. */
@@ -183,9 +210,12 @@ export class Slots {
   }
 
   #wanted(): number {
+    return this.#concurrency + Math.floor(this.#ahead())
+  }
+
+  #ahead(): number {
     const windowMs = Math.min(Math.max(AHEAD_MS, AHEAD_ROUND_TRIPS * this.#roundTripMs), AHEAD_MS_AT_MOST)
-    const ahead = Math.min(this.#prefetch, this.#perMs * windowMs, AHEAD_BYTES / Math.max(1, this.#meanBytes))
-    return this.#concurrency + Math.floor(ahead)
+    return Math.min(this.#prefetch, this.#perMs * windowMs, AHEAD_BYTES / Math.max(1, this.#meanBytes))
   }
 
   #measure(): void {
@@ -193,6 +223,7 @@ export class Slots {
     if (elapsed < MEASURE_EVERY_MS) return
     const old = Math.exp(-elapsed / MEMORY_MS)
     this.#perMs = old * this.#perMs + (1 - old) * (this.#ended / elapsed)
+    this.#meanRunning = old * this.#meanRunning + (1 - old) * this.#running
     this.#ended = 0
     this.#measuredAt += elapsed
   }

@@ -1,0 +1,576 @@
+-- serves code from: 1
+--
+-- Order per key (decisions/0034). In an ordered queue the jobs of one partition key start one after the other, in the order in
+-- which their enqueues committed.
+--
+--   key_seq      a job's place in its key. The enqueue draws it while it holds the row of the key in order_key, until it commits.
+--                So the order of key_seq is the order of commits
+--   blocked      of a key, only the head is in the claim index. A job becomes the head by an enqueue into an empty key, or
+--                when what was in front of it leaves
+--   blocks_key   a dead letter that is in the way of its key, until it is redriven or an operator unblocks the key
+--
+-- A job may be let in when no unfinished job and no blocking dead letter of its key has a lower key_seq. Whoever removes the
+-- obstacle lets the next job in, in the same transaction: advance() is called by every way out of leasehold.job. It waits for
+-- no lock. If it cannot know (a producer has not committed yet, another transaction holds the next job), it leaves a row in
+-- order_check, and the next claim looks again.
+
+-- One row for each key that has unfinished jobs or a blocking dead letter. Producers hold it until they commit; nothing else
+-- waits for it.
+create table leasehold.order_key (
+  queue       text not null,
+  key         text not null,
+  enqueued_at timestamptz not null,
+  constraint order_key_pkey primary key (queue, key)
+) with (fillfactor = 70, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create sequence leasehold.order_check_id as bigint;
+
+-- Keys to look at again.
+create table leasehold.order_check (
+  id    bigint not null default nextval('leasehold.order_check_id'),
+  queue text not null,
+  key   text not null,
+  constraint order_check_pkey primary key (id)
+) with (vacuum_truncate = off);
+
+create index order_check_by_queue on leasehold.order_check (queue, id);
+
+create index job_in_key on leasehold.job (queue, partition_key, key_seq) where key_seq is not null;
+
+create index dead_letter_blocks on leasehold.dead_letter (queue, partition_key, key_seq) where blocks_key;
+
+-- Lets the head of each key in, unless it is in already. Called after what was in front of it has left, in the same
+-- transaction. Returns how many jobs it let in. A job that is let in is available from now on, so that claims find it
+-- beyond their scan cursor, and its key goes behind those that wait.
+--
+-- The argument (0034). Each lookup is a statement of its own, so it sees what committed before it. Each job it finds it
+-- locks: a transaction that takes the same job away at the same time is seen as a lock that is not granted, never missed.
+create function leasehold.advance(queues text[], keys text[]) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_nestloop = on
+  set enable_sort = off
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+  set jit = off
+as $$
+#variable_conflict use_column
+declare
+  at constant timestamptz := leasehold.clock();
+  heads bigint[];
+  locked bigint[];
+  no_queues text[];
+  no_keys text[];
+  idle_queues text[];
+  idle_keys text[];
+  woken text[];
+  let_in integer;
+begin
+  if queues is null then
+    return 0;
+  end if;
+  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  from (select distinct i.queue, i.key from unnest(queues, keys) as i (queue, key) order by i.queue, i.key) as k;
+  select array_agg(head.id order by k.place) into heads
+  from unnest(queues, keys) with ordinality as k (queue, key, place)
+  left join lateral (
+    select job.id from leasehold.job
+    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    order by job.key_seq
+    limit 1
+  ) head on true;
+  select array_agg(l.id) into locked
+  from (select job.id from leasehold.job where job.id = any (heads) for update skip locked) as l;
+  with moved as (
+    update leasehold.job set blocked = false, available_at = greatest(job.available_at, at)
+    where job.id = any (locked) and job.blocked and job.claim_id is null and not exists (
+      select from leasehold.dead_letter d
+      where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
+    )
+    returning job.queue, job.available_at
+  )
+  select count(*), array_agg(distinct moved.queue) filter (where moved.available_at <= at) into let_in, woken from moved;
+  if woken is not null then
+    perform leasehold.wake(woken);
+  end if;
+  if cardinality(locked) = cardinality(queues) then
+    return let_in;
+  end if;
+  -- The others: the key is empty, as far as this transaction sees, or its head is locked.
+  insert into leasehold.order_check (queue, key)
+  select k.queue, k.key from unnest(queues, keys, heads) as k (queue, key, head)
+  where k.head is not null and k.head <> all (coalesce(locked, '{}'));
+  select array_agg(k.queue), array_agg(k.key) into no_queues, no_keys
+  from unnest(queues, keys, heads) as k (queue, key, head) where k.head is null;
+  if no_queues is null then
+    return let_in;
+  end if;
+  -- A producer that has the row of the key may have stored a job behind what has just left.
+  select array_agg(o.queue), array_agg(o.key) into idle_queues, idle_keys
+  from unnest(no_queues, no_keys) as k (queue, key)
+  cross join lateral (
+    select order_key.queue, order_key.key from leasehold.order_key
+    where order_key.queue = k.queue and order_key.key = k.key
+    for update skip locked
+  ) o;
+  if cardinality(idle_queues) is distinct from cardinality(no_queues) then
+    insert into leasehold.order_check (queue, key)
+    select k.queue, k.key from unnest(no_queues, no_keys) as k (queue, key)
+    where not exists (
+      select from unnest(idle_queues, idle_keys) as i (queue, key) where i.queue = k.queue and i.key = k.key
+    ) and exists (select from leasehold.order_key o where o.queue = k.queue and o.key = k.key);
+  end if;
+  -- With the row of the key locked, no producer can add to it: what is empty now stays so until this transaction commits. One may
+  -- have committed since the first look.
+  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  from unnest(idle_queues, idle_keys) as k (queue, key)
+  where exists (
+    select from leasehold.job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+  );
+  delete from leasehold.order_key o
+  using unnest(idle_queues, idle_keys) as k (queue, key)
+  where o.queue = k.queue and o.key = k.key
+    and not exists (
+      select from leasehold.job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    )
+    and not exists (
+      select from leasehold.dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+    );
+  return let_in + leasehold.advance(queues, keys);
+end
+$$;
+
+-- Called by finish() when jobs of ordered queues have left: by which status, and of each its key, its place and its claim. What
+-- did not succeed ends its run; then the next job of each key is let in, or parked.
+create function leasehold.leave_keys(
+  status leasehold.job_status, queues text[], keys text[], seqs bigint[], claims bigint[]
+) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  place integer;
+begin
+  if status <> 'completed' then
+    for place in 1 .. cardinality(queues) loop
+      if claims[place] is not null then
+        perform leasehold.return_rest(claims[place], queues[place], keys[place], seqs[place]);
+      end if;
+    end loop;
+  end if;
+  if status = 'dead_letter' then
+    perform leasehold.park_behind(queues, keys);
+  end if;
+  perform leasehold.advance(queues, keys);
+end
+$$;
+
+-- Looks again at keys of these queues that advance() could not judge. Returns how many jobs were let in.
+create function leasehold.check_order(queues text[]) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  at_queues text[];
+  at_keys text[];
+begin
+  with due as (
+    delete from leasehold.order_check
+    where order_check.id = any (array(
+      select c.id from leasehold.order_check c where c.queue = any (queues) order by c.id limit 1000 for update skip locked
+    ))
+    returning order_check.queue, order_check.key
+  )
+  select array_agg(due.queue), array_agg(due.key) into at_queues, at_keys from due;
+  perform leasehold.park_behind(at_queues, at_keys);
+  return leasehold.advance(at_queues, at_keys);
+end
+$$;
+
+-- A job of a run did not succeed: those behind it, which the same claim holds and which have not started, are pending again, as if
+-- never claimed. So at any time the jobs of a key that are claimed are its first ones, under one claim. This may wait for a
+-- cancellation or a sweep that looks at one of them; neither waits for anything.
+create function leasehold.return_rest(
+  under_claim bigint, of_queue text, of_key text, behind bigint
+) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update leasehold.job
+  set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
+  where job.id = any ((select c.job_ids from leasehold.claim c where c.id = under_claim)::bigint[])
+    and job.claim_id = under_claim and job.queue = of_queue and job.partition_key = of_key and job.key_seq > behind;
+end
+$$;
+
+-- The jobs behind a parked dead letter become dead letters, too, at most a thousand of each key; for the others the key is looked
+-- at again.
+create function leasehold.park_behind(queues text[], keys text[]) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  parked record;
+  ids bigint[];
+  moved integer := 0;
+begin
+  for parked in
+    select distinct k.queue, k.key, head.key_seq
+    from unnest(queues, keys) as k (queue, key)
+    join leasehold.queue q on q.name = k.queue and q.ordered and q.on_dead_letter = 'park'
+    cross join lateral (
+      select d.key_seq from leasehold.dead_letter d
+      where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+      order by d.key_seq
+      limit 1
+    ) head
+  loop
+    select array_agg(l.id) into ids from (
+      select job.id from leasehold.job
+      where job.queue = parked.queue and job.partition_key = parked.key and job.key_seq > parked.key_seq
+        and job.claim_id is null
+      order by job.key_seq
+      limit 1000
+      for update skip locked
+    ) as l;
+    if cardinality(ids) = 1000 then
+      insert into leasehold.order_check (queue, key) values (parked.queue, parked.key);
+    end if;
+    moved := moved + leasehold.finish('dead_letter', ids, null, array_fill('parked'::text, array[cardinality(ids)]));
+  end loop;
+  return moved;
+end
+$$;
+
+-- The jobs that follow these heads in their keys, as long as each can run now: due, of a kind that was asked for, not asked to be
+-- cancelled, never crashed. With their heads there are a thousand at most: heads beyond that are left out. All are locked when
+-- this returns. A run ends before a job that another transaction has locked, since that job may stay.
+create function leasehold.with_runs(heads bigint[], kinds text[], run_length integer) returns bigint[]
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_sort = off
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+  set jit = off
+as $$
+#variable_conflict use_column
+declare
+  at constant timestamptz := leasehold.clock();
+  run_heads bigint[];
+  followers bigint[];
+  locked bigint[];
+begin
+  -- Head by head until there are a thousand jobs, or so many inputs that they should be rendered to know their size.
+  select array_agg(f.head order by f.place, f.step), array_agg(f.id order by f.place, f.step)
+  into run_heads, followers
+  from (
+    select f.*, sum(f.size) over (order by f.place, f.step) as bytes, count(*) over (order by f.place, f.step) as jobs
+    from (
+      select h.place, h.id as head, f.id, f.step, f.size, bool_and(f.can_run) over (
+        partition by h.place order by f.step) as runs
+      from unnest(heads) with ordinality as h (id, place)
+      cross join lateral (
+        select job.queue, job.partition_key, job.key_seq from leasehold.job where job.id = h.id limit 1
+      ) head
+      cross join lateral (
+        select job.id, job.key_seq as step, case
+            when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
+            then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
+          end as size,
+          job.claim_id is null and job.crashes = 0 and job.available_at <= at and job.cancel_requested_at is null
+            and (job.expires_at is null or job.expires_at > at) and job.kind = any (kinds) as can_run
+        from leasehold.job
+        where job.queue = head.queue and job.partition_key = head.partition_key and job.key_seq >= head.key_seq
+        order by job.key_seq
+        limit run_length
+      ) f
+    ) as f
+    where f.runs
+  ) as f
+  where f.jobs <= 1000 and (f.bytes <= 16777216 or f.id = heads[1]);
+  select array_agg(l.id) into locked
+  from (
+    select job.id from leasehold.job where job.id = any (followers) and job.claim_id is null and job.crashes = 0
+    for update skip locked
+  ) as l;
+  if cardinality(locked) = cardinality(followers) then
+    return followers || array(
+      select h.id from unnest(heads) as h (id) where (select job.key_seq is null from leasehold.job where job.id = h.id)
+    );
+  end if;
+  return array(
+    select f.id from (
+      select f.id, bool_and(f.id = any (locked)) over (partition by f.head order by f.place) as holds
+      from unnest(followers, run_heads) with ordinality as f (id, head, place)
+    ) as f where f.holds
+  ) || array(
+    select h.id from unnest(heads) as h (id) where (select job.key_seq is null from leasehold.job where job.id = h.id)
+  );
+end
+$$;
+
+-- Stores jobs of ordered queues, and of any other queue in the same call. Arrays as of the other enqueues; idempotency_keys
+-- and keep_key_ms are null, or name a key for each job; must_be_ordered names queues that the caller takes for ordered.
+--
+-- Locks the row of each key first, in one order, and only then draws key_seq: drawn before, a job of a transaction that commits
+-- later could come first. Two transactions that enqueue for two keys in several calls each, in opposite orders, can deadlock.
+-- Returns the id of each job by its position; null: its idempotency key is taken.
+create function leasehold.enqueue_in_order(
+  queues text[], kinds text[], payloads text[], priorities smallint[], max_attempts smallint[], buckets smallint[],
+  delays_ms double precision[], more jsonb[], idempotency_keys text[] default null,
+  keep_key_ms double precision[] default null, must_be_ordered text[] default null
+) returns table (place bigint, job_id bigint)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+  set jit = off
+as $$
+#variable_conflict use_column
+declare
+  at constant timestamptz := leasehold.clock();
+  ordered_queues constant text[] := array(
+    select q.name from leasehold.queue q where q.ordered and q.name = any (queues));
+  taken boolean[];
+  partition_keys text[];
+  missing text;
+  ids bigint[];
+  key_queues text[];
+  key_keys text[];
+  due_queues text[];
+begin
+  select array_agg(i.more ->> 'partition_key' order by i.place), min(i.queue) filter (
+      where i.more ->> 'partition_key' is null and i.queue = any (ordered_queues))
+  into partition_keys, missing
+  from unnest(queues, more) with ordinality as i (queue, more, place);
+  if not must_be_ordered <@ ordered_queues then
+    raise exception 'queue "%" is not ordered', (
+      select min(q.name) from unnest(must_be_ordered) as q (name) where q.name <> all (ordered_queues)
+    ) using errcode = 'LH003', hint = 'configure() the queue as ordered, before its first job.';
+  end if;
+  if missing is not null then
+    raise exception 'queue "%" is ordered, and a job has no partition_key', missing using
+      errcode = 'LH002', hint = 'Pass the key whose jobs must run in order, such as order:9182.';
+  end if;
+  if idempotency_keys is not null then
+    with input as materialized (
+      select nextval('leasehold.job_id') as id, i.* from unnest(queues, idempotency_keys, keep_key_ms, payloads)
+        with ordinality as i (queue, key, keep_ms, payload, place)
+    ), kept as (
+      insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+      select i.queue, i.key, i.id, i.keep_ms * interval '1 ms', leasehold.input_hash(i.payload::jsonb),
+        leasehold.key_due_at(i.keep_ms * interval '1 ms')
+      from input i where i.key is not null order by i.queue, i.key, i.place
+      on conflict do nothing
+      returning job_id
+    )
+    select array_agg(i.id order by i.place), array_agg(i.key is not null and i.id not in (select kept.job_id from kept)
+      order by i.place)
+    into ids, taken from input i;
+  end if;
+  select array_agg(k.queue), array_agg(k.key) into key_queues, key_keys
+  from (
+    select distinct i.queue, i.key from unnest(queues, partition_keys, taken) as i (queue, key, taken)
+    where i.queue = any (ordered_queues) and i.taken is not true
+    order by i.queue, i.key
+  ) as k;
+  if key_queues is not null then
+    insert into leasehold.order_key (queue, key, enqueued_at)
+    select k.queue, k.key, at from unnest(key_queues, key_keys) as k (queue, key)
+    on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at;
+  end if;
+  -- A new statement, hence a new snapshot: it sees what committed while this waited for the keys.
+  return query
+    with input as materialized (
+      select i.*, i.queue = any (ordered_queues) as ordered,
+        row_number() over (partition by i.queue, i.key order by i.place) = 1 as is_first
+      from unnest(queues, kinds, payloads, priorities, max_attempts, buckets, delays_ms, more, partition_keys, ids,
+        idempotency_keys, taken) with ordinality
+        as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, id, idempotency_key, taken, place)
+      where i.taken is not true
+    ), drawn as materialized (
+      -- An id that was drawn before the key was locked is no place in it.
+      select i.*, coalesce(i.id, i.drawn) as job_id,
+        case when i.ordered then i.drawn end as key_seq
+      from (
+        select i.*, nextval('leasehold.job_id') as drawn from (select * from input order by input.place) as i
+      ) as i
+    ), added as (
+      insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue,
+        kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked)
+      select d.job_id, coalesce((d.more ->> 'available_at')::timestamptz, at + d.delay_ms * interval '1 ms'), at,
+        d.max_attempts, d.priority, d.bucket, (d.more ->> 'expires_at')::timestamptz, d.queue, d.kind, d.payload::jsonb,
+        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq, d.ordered and (
+          not d.is_first
+          or exists (
+            select from leasehold.job
+            where job.queue = d.queue and job.partition_key = d.key and job.key_seq is not null
+          )
+          or exists (
+            select from leasehold.dead_letter b
+            where b.blocks_key and b.queue = d.queue and b.partition_key = d.key
+          )
+        )
+      from drawn d
+      returning job.queue, job.partition_key, job.available_at, job.blocked
+    ), to_check as (
+      -- What is parked behind a dead letter is moved by a check. A snapshot older than this statement may show a job that
+      -- has left: the check lets the new one in.
+      insert into leasehold.order_check (queue, key)
+      select distinct a.queue, a.partition_key from added a join leasehold.queue q on q.name = a.queue
+      where a.blocked and (
+        current_setting('transaction_isolation') <> 'read committed'
+        or q.on_dead_letter = 'park' and exists (
+          select from leasehold.dead_letter b
+          where b.blocks_key and b.queue = a.queue and b.partition_key = a.partition_key
+        )
+      )
+    ), woken as (
+      select leasehold.wake(array(
+        select distinct a.queue from added a where not a.blocked and a.available_at <= at)) as done
+    )
+    select d.place, d.job_id from drawn d cross join woken;
+end
+$$;
+
+-- Dead letters of ordered queues become jobs again. One that blocks its key goes where it was, in front; what was parked behind it
+-- comes along, at most ten thousand of a key. Any other goes to the back of its key, which has moved on.
+create function leasehold.redrive_in_order(ids bigint[]) returns table (job_id bigint, queue text, kind text)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  queues text[];
+  keys text[];
+begin
+  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  from (
+    select distinct d.queue, d.partition_key as key from leasehold.dead_letter d where d.id = any (ids) order by 1, 2
+  ) as k;
+  if queues is null then
+    return;
+  end if;
+  insert into leasehold.order_key (queue, key, enqueued_at)
+  select k.queue, k.key, leasehold.clock() from unnest(queues, keys) as k (queue, key)
+  on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at;
+  return query
+    with picked as materialized (
+      select d.id from leasehold.dead_letter d where d.id = any (ids || array(
+        select parked.id from unnest(queues, keys) as k (queue, key)
+        cross join lateral (
+          select b.id from leasehold.dead_letter b
+          where b.blocks_key and b.queue = k.queue and b.partition_key = k.key and b.reason = 'parked'
+          order by b.key_seq
+          limit 10000
+        ) parked
+      ))
+      for update skip locked
+    ), revived as (
+      delete from leasehold.dead_letter d where d.id = any (array(select picked.id from picked)) returning *
+    ), added as (
+      insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
+        partition_bucket, salt, blocked, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
+      select r.id, leasehold.clock(), r.created_at, r.lease_generation, r.max_attempts,
+        case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket, r.salt,
+        true, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
+        case when r.blocks_key then r.key_seq else nextval('leasehold.job_id') end
+      from (select * from revived order by revived.key_seq) as r
+      returning job.id, job.queue, job.kind
+    )
+    select added.id, added.queue, added.kind from added;
+  perform leasehold.advance(queues, keys);
+end
+$$;
+
+-- The dead letters of this key are in its way no more, and stay dead letters. Returns how many were.
+create function leasehold.unblock(of_queue text, of_key text) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  cleared integer;
+begin
+  update leasehold.dead_letter d set blocks_key = false
+  where d.blocks_key and d.queue = of_queue and d.partition_key = of_key;
+  get diagnostics cleared = row_count;
+  perform leasehold.advance(array[of_queue], array[of_key]);
+  return cleared;
+end
+$$;
+
+-- Keys that have jobs which wait behind another: how many, behind what, and since when.
+create view leasehold.blocked_keys as
+  select k.queue, k.key, waiting.jobs as waiting, front.job_id, front.why, front.since
+  from leasehold.order_key k
+  cross join lateral (
+    select front.* from (
+      (select d.id as job_id, 'dead_letter'::text as why, d.died_at as since, d.key_seq
+        from leasehold.dead_letter d
+        where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+        order by d.key_seq limit 1)
+      union all
+      (select j.id, case when j.claim_id is not null then 'processing'
+          when j.available_at > leasehold.clock() then case when j.attempts > 0 then 'retrying' else 'scheduled' end
+          else 'ready' end, coalesce(j.claimed_at, least(j.available_at, leasehold.clock())), j.key_seq
+        from leasehold.job j
+        where j.queue = k.queue and j.partition_key = k.key and j.key_seq is not null
+        order by j.key_seq limit 1)
+    ) as front
+    order by front.key_seq
+    limit 1
+  ) front
+  cross join lateral (
+    select count(*) as jobs from leasehold.job j
+    where j.queue = k.queue and j.partition_key = k.key and j.key_seq > front.key_seq
+  ) waiting
+  where waiting.jobs > 0 or front.why = 'dead_letter';
+
+-- Whether these queues are ordered. It cannot change while jobs of the queue are unfinished: they would have no place in their
+-- keys, or keep it. The lock waits for every transaction that has enqueued and not committed, and makes new ones wait for two
+-- seconds at most: a statement that begins after it sees the change.
+create function leasehold.set_ordered(names text[], ordered boolean[]) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  changed text[];
+  used text;
+begin
+  select array_agg(i.name order by i.name) into changed
+  from unnest(names, ordered) as i (name, ordered)
+  where i.ordered is distinct from coalesce((select q.ordered from leasehold.queue q where q.name = i.name), false);
+  if changed is null then
+    return;
+  end if;
+  lock table leasehold.job in share row exclusive mode;
+  select min(c.name) into used from unnest(changed) as c (name)
+  where exists (select from leasehold.job j where j.queue = c.name and not j.blocked and j.crashes = 0)
+    or exists (select from leasehold.job j where j.queue = c.name and not j.blocked and j.crashes > 0)
+    or exists (select from leasehold.job j where j.queue = c.name and j.key_seq is not null);
+  if used is not null then
+    raise exception 'queue "%" has unfinished jobs, so whether it is ordered cannot change', used using
+      errcode = 'LH004', hint = 'Let workers finish them, or use another queue.';
+  end if;
+  insert into leasehold.queue (name, ordered)
+  select i.name, i.ordered from unnest(names, ordered) as i (name, ordered) where i.name = any (changed) order by i.name
+  on conflict (name) do update set ordered = excluded.ordered;
+end
+$$;
