@@ -31,15 +31,12 @@ export interface Completion extends Lease {
 export interface NotWritten {
   readonly refused: Lease[]
   readonly busy: Lease[]
-}
-
-/** letIn: jobs of the same keys can be claimed now, or may. */
-export interface Completed extends NotWritten {
-  readonly letIn: boolean
+  /** Jobs of the same keys can be claimed now, or may. */
+  readonly letIn?: true
 }
 
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
-export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<Completed> {
+export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
   const refused: Lease[] = []
   const busy: Lease[] = []
@@ -52,7 +49,7 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
     refused.push(...answer.refused)
     busy.push(...answer.busy)
   }
-  return { refused, busy, letIn }
+  return letIn ? { refused, busy, letIn } : { refused, busy }
 }
 
 /** Those with a result go together, and those that are kept for the same time. Returns the ones that were not completed. */

@@ -18,7 +18,7 @@ import { monotonicMs, Pause } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import { type Claimed, type ClaimRequest, claimAndMeasure } from '../jobs/claim.ts'
-import { type Completed, type Completion, complete, MANY, turn } from '../jobs/completion.ts'
+import { type Completion, complete, MANY, type NotWritten, turn } from '../jobs/completion.ts'
 import type { Worker } from '../jobs/job.ts'
 import type { Walk } from '../jobs/scan-cursors.ts'
 
@@ -91,7 +91,7 @@ export class Turns {
   }
 
   /** Completes, and sends the claim that waits along, if there is one. */
-  async complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<Completed> {
+  async complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
     const isLarge = items.length >= MANY
     if (isLarge || this.#lastTookMs > SOON_MS) this.#isOpen = false
     const along = this.#waiting
@@ -109,7 +109,7 @@ export class Turns {
     }
   }
 
-  async #together(lane: Lane, items: readonly Completion[], along: Waiting): Promise<Completed> {
+  async #together(lane: Lane, items: readonly Completion[], along: Waiting): Promise<NotWritten> {
     this.#waiting = undefined
     const answer = await turn(lane, items, along.request, along.walk).catch((error) => {
       // Refused for what is in the completions, and then nothing was claimed either.
@@ -118,8 +118,7 @@ export class Turns {
       throw error
     })
     along.resolve(answer.claimed)
-    // What was let in, the claim has found.
-    return { ...(await answer.ended), letIn: false }
+    return answer.ended
   }
 
   #sendAlone({ request, walk, resolve, reject }: Waiting): void {
