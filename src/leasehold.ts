@@ -34,6 +34,14 @@ import {
   type RedriveFilter,
   redriveWhich,
 } from './jobs/operator.ts'
+import {
+  type BlockedKey,
+  type BlockedKeysFilter,
+  blockedKeys,
+  type KeyTarget,
+  type UnblockOutcome,
+  unblock,
+} from './jobs/order.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
 import type { Handler } from './worker/handler.ts'
@@ -152,7 +160,20 @@ export class Leasehold {
     return resume(this.#connection.lane, target, options)
   }
 
-  /** Dead letters become pending jobs again, with fresh attempts. Returns the ids of those that this call revived. */
+  /** Keys of an ordered queue in which jobs wait behind another, those that have waited longest first. */
+  blockedKeys(filter: BlockedKeysFilter): Promise<BlockedKey[]> {
+    return blockedKeys(this.#connection.lane, filter)
+  }
+
+  /** A key goes on without the dead letters that block it. They stay dead letters; redriven later, they go to its back. */
+  unblock(target: KeyTarget, options?: ByOption): Promise<UnblockOutcome> {
+    return unblock(this.#connection.lane, target, options)
+  }
+
+  /**
+   * Dead letters become pending jobs again, with fresh attempts. Returns the ids of those that this call revived. In an
+   * ordered queue one that blocks its key goes first, with what was parked behind it; any other goes to the back of its key.
+   */
   redrive(which: string | readonly string[] | RedriveFilter, options?: ByOption): Promise<JobId[]> {
     return redriveWhich(this.#connection.lane, which, options)
   }

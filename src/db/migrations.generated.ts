@@ -125,7 +125,7 @@ export const MIGRATIONS: readonly Migration[] = [
     "servesFrom": 1,
     "statements": [
       "-- serves code from: 1\n--\n-- Housekeeping duties. A worker takes a duty by moving its row on: one worker per duty and interval, with no leader to\n-- lose and no lock held in between, so it works through a transaction pooler. Each duty is safe to run twice.\ncreate table leasehold.duty (\n  name    text not null,\n  next_at timestamptz not null default 'epoch',\n  constraint duty_pkey primary key (name)\n) with (fillfactor = 50, vacuum_truncate = off)",
-      "insert into leasehold.duty (name) values ('sweep'), ('suspects'), ('expire'), ('prune'), ('partitions')",
+      "insert into leasehold.duty (name) values ('sweep'), ('suspects'), ('expire'), ('prune'), ('partitions'), ('order')",
       "-- Whether the database was away, and from when on leases that expired meanwhile are swept (decisions/0030). One row.\ncreate table leasehold.sweep (\n  only_row       boolean not null default true,\n  server_started timestamptz,\n  looked_at      timestamptz,\n  swept_until    timestamptz,\n  hold_until     timestamptz,\n  constraint sweep_pkey primary key (only_row),\n  constraint sweep_is_one_row check (only_row)\n) with (fillfactor = 50, vacuum_truncate = off)",
       "insert into leasehold.sweep default values"
     ]

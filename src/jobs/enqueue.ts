@@ -119,7 +119,10 @@ function refuseOrder(error: unknown): never {
   }
   if (code === 'LH003') {
     const declaration = `queue(${JSON.stringify(name)}, { ordered: true })`
-    throw new InvalidOptionError('ordered', `queue ${name} is not ordered in this database; configure([${declaration}])`)
+    throw new InvalidOptionError(
+      'ordered',
+      `queue ${name} is not ordered in this database; configure([${declaration}])`,
+    )
   }
   throw error
 }

@@ -69,23 +69,3 @@ select id from leasehold.dead_letter
 where queue = $1 and ($2::text is null or kind = $2) and ($3::text is null or reason = $3)
 order by died_at, id
 limit $4`
-
-// $1 queue  $2 partition key  $3 by
-export const UNBLOCK = `-- operator.unblock
-with cleared as materialized (
-  select leasehold.unblock($1::text, $2::text) as letters
-), noted as (
-  insert into leasehold.operator_action (at, action, by, outcome, queue, detail)
-  select leasehold.clock(), 'unblock', $3::text, case when letters > 0 then 'unblocked' else 'not_blocked' end, $1, $2
-  from cleared
-  returning outcome
-)
-select outcome from noted`
-
-// Keys with jobs that wait behind another, those that have waited longest first.   $1 queue  $2 keys at most
-export const BLOCKED_KEYS = `-- order.blocked_keys
-select queue, key, waiting, job_id, why, extract(epoch from leasehold.clock() - since) * 1000 as for_ms
-from leasehold.blocked_keys
-where queue = $1
-order by since
-limit $2`

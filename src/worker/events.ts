@@ -1,6 +1,7 @@
 import type { ConcurrentModificationError } from '../core/errors.ts'
 import type { Log, LogEntry } from '../core/log.ts'
 import type { JobId } from '../jobs/job.ts'
+import type { BlockedKey } from '../jobs/order.ts'
 import type { BuryReason } from '../jobs/outcome.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
@@ -23,7 +24,7 @@ export interface JobTimes {
 }
 
 export type AbortReason = 'lease_lost' | 'cancelled' | 'timed_out' | 'stopping'
-export type DeadLetterReason = 'attempts_exhausted' | 'lease_expired' | 'expired' | BuryReason
+export type DeadLetterReason = 'attempts_exhausted' | 'lease_expired' | 'expired' | 'parked' | BuryReason
 
 /** The events of a worker. An outcome is emitted once it is recorded. */
 export interface WorkerEvents extends CommonEvents {
@@ -50,6 +51,8 @@ export interface WorkerEvents extends CommonEvents {
   unknown: [job: JobInfo & { readonly outcome: string }]
   /** This worker's sweep reclaimed jobs from expired leases. */
   recovered: [{ readonly jobs: number; readonly deadLetters: number }]
+  /** In an ordered queue, jobs of a key have waited for five minutes behind the same job or dead letter. Once for each. */
+  key_waiting: [key: BlockedKey]
   /** How this worker learns of new work from now on. */
   wakeup: [{ readonly by: 'listen' | 'poll' }]
 }

@@ -28,6 +28,7 @@ import { Loop } from '../runtime/loop.ts'
 import { Burials } from './burials.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
+import { WaitingKeys } from './waiting-keys.ts'
 
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
@@ -63,6 +64,7 @@ export class Housekeeper {
   readonly #options: HousekeeperOptions
   readonly #loop: Loop
   readonly #burials: Burials
+  readonly #waitingKeys: WaitingKeys
   #everyMs: Partial<Record<Duty, number>>
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #stopping = false
@@ -75,7 +77,9 @@ export class Housekeeper {
       expire: 10_000,
       prune: 600_000,
       partitions: 3_600_000,
+      order: 10_000,
     }
+    this.#waitingKeys = new WaitingKeys(options.lane, options.queues, options.events)
     this.#burials = new Burials(options.lane, options.events)
     this.#loop = new Loop(() => this.tick(), options.events.about('housekeeping'))
   }
@@ -123,6 +127,8 @@ export class Housekeeper {
       case 'partitions':
         await this.#makePartitions()
         return this.#dropPartitions(await readRetention(lane))
+      case 'order':
+        return this.#waitingKeys.look()
       case 'suspects': // Looked for by the tick itself.
     }
   }

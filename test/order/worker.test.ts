@@ -23,13 +23,23 @@ test('two workers run the jobs of each key one after the other, in the order of 
   const [one, other] = [worker([run], { concurrency: 5 }), worker([run], { concurrency: 5 })]
   const jobs = Array.from({ length: 2_000 }, (_, i) => ({ key: `key:${i % 20}`, n: Math.floor(i / 20) }))
   for (let at = 0; at < jobs.length; at += 250) {
-    await lh.enqueueMany(step, jobs.slice(at, at + 250).map((input) => ({ input, partitionKey: input.key })))
+    await lh.enqueueMany(
+      step,
+      jobs.slice(at, at + 250).map((input) => ({ input, partitionKey: input.key })),
+    )
   }
   await until('all are completed', () => one.tally.completed + other.tally.completed === 2_000)
   assert.deepEqual(overlaps, [])
-  for (const [key, order] of started) assert.deepEqual(order, order.map((_, n) => n), key)
+  for (const [key, order] of started)
+    assert.deepEqual(
+      order,
+      order.map((_, n) => n),
+      key,
+    )
   assert.equal(started.size, 20)
-  const left = await db.pool.query('select (select count(*) from leasehold.order_key) as keys, (select count(*) from leasehold.order_check) as checks')
+  const left = await db.pool.query(
+    'select (select count(*) from leasehold.order_key) as keys, (select count(*) from leasehold.order_check) as checks',
+  )
   assert.deepEqual(left.rows[0], { keys: '0', checks: '0' })
 })
 
@@ -37,12 +47,18 @@ test('one key moves in runs', async (t) => {
   const { lh, worker } = await scene(t)
   await lh.configure([queue('step', { ordered: true })])
   const order: number[] = []
-  await lh.enqueueMany(step, Array.from({ length: 5_000 }, (_, n) => ({ input: { key: 'one', n }, partitionKey: 'one' })))
+  await lh.enqueueMany(
+    step,
+    Array.from({ length: 5_000 }, (_, n) => ({ input: { key: 'one', n }, partitionKey: 'one' })),
+  )
   const began = performance.now()
   const only = worker([handle(step, async ({ input: { n } }) => void order.push(n))], { concurrency: 10 })
   await until('all are completed', () => only.tally.completed === 5_000)
   console.log('5000 in', performance.now() - began)
-  assert.deepEqual(order, order.map((_, n) => n))
+  assert.deepEqual(
+    order,
+    order.map((_, n) => n),
+  )
 })
 
 test('a failed head is retried before the rest of its run', async (t) => {
@@ -50,7 +66,10 @@ test('a failed head is retried before the rest of its run', async (t) => {
   await lh.configure([queue('step', { ordered: true })])
   const order: string[] = []
   const failed = new Set<number>()
-  await lh.enqueueMany(step, Array.from({ length: 300 }, (_, n) => ({ input: { key: 'one', n }, partitionKey: 'one' })))
+  await lh.enqueueMany(
+    step,
+    Array.from({ length: 300 }, (_, n) => ({ input: { key: 'one', n }, partitionKey: 'one' })),
+  )
   const only = worker([
     handle(step, async ({ input: { n } }) => {
       if (n % 10 === 5 && !failed.has(n)) {
@@ -62,8 +81,5 @@ test('a failed head is retried before the rest of its run', async (t) => {
     }),
   ])
   await until('all are completed', () => only.tally.completed === 300)
-  assert.deepEqual(
-    order,
-    Array.from({ length: 300 }, (_, n) => (n % 10 === 5 ? [`${n}!`, `${n}`] : [`${n}`])).flat(),
-  )
+  assert.deepEqual(order, Array.from({ length: 300 }, (_, n) => (n % 10 === 5 ? [`${n}!`, `${n}`] : [`${n}`])).flat())
 })

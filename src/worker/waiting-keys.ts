@@ -1,0 +1,40 @@
+/** Announces keys of ordered queues in which jobs have waited for long behind the same job. */
+import type { Lane } from '../db/lane.ts'
+import { checkOrder, longWaitingKeys } from '../jobs/order.ts'
+import type { Events } from './events.ts'
+
+const WAITED_MS = 300_000
+/** Of those that were announced. */
+const REMEMBERED = 10_000
+
+export class WaitingKeys {
+  readonly #lane: Lane
+  readonly #queues: readonly string[]
+  readonly #events: Events
+  readonly #announced = new Set<string>()
+
+  constructor(lane: Lane, queues: readonly string[], events: Events) {
+    this.#lane = lane
+    this.#queues = queues
+    this.#events = events
+  }
+
+  async look(): Promise<void> {
+    await checkOrder(this.#lane)
+    for (const key of await longWaitingKeys(this.#lane, this.#queues, WAITED_MS)) {
+      const id = `${key.jobId} ${key.why}`
+      if (this.#announced.has(id)) continue
+      if (this.#announced.size >= REMEMBERED) this.#announced.clear()
+      this.#announced.add(id)
+      this.#events.emit('key_waiting', key)
+      const { queue, partitionKey, jobId, waiting, why, forMs } = key
+      this.#events.log({
+        level: 'warn',
+        message: `${waiting} jobs of key ${partitionKey} wait behind job ${jobId} (${why}) for ${Math.round(forMs / 1_000)} s`,
+        jobId,
+        queue,
+        partitionKey,
+      })
+    }
+  }
+}
