@@ -216,10 +216,12 @@ create table leasehold.queue (
   paused_at timestamp with time zone,
   paused_by text,
   ordered boolean not null default false,
+  fair boolean not null default false,
   on_dead_letter text not null default 'block'::text,
   wakes boolean not null default true,
   constraint on_dead_letter_is_known CHECK ((on_dead_letter = ANY (ARRAY['block'::text, 'skip'::text, 'park'::text]))),
   constraint only_a_paused_queue_was_paused_by CHECK (((paused_by IS NULL) OR (paused_at IS NOT NULL))),
+  constraint ordered_or_fair CHECK ((NOT (ordered AND fair))),
   constraint queue_pkey PRIMARY KEY (name)
 );
 
@@ -287,7 +289,7 @@ CREATE INDEX order_check_by_queue ON leasehold.order_check USING btree (queue, i
 
 CREATE INDEX processed_message_to_forget ON leasehold.processed_message USING btree (forget_at);
 
-CREATE INDEX queue_ordered ON leasehold.queue USING btree (name) WHERE ordered;
+CREATE INDEX queue_by_key ON leasehold.queue USING btree (name) WHERE (ordered OR fair);
 
 CREATE INDEX queue_paused ON leasehold.queue USING btree (name) WHERE (paused_at IS NOT NULL);
 
@@ -309,6 +311,7 @@ AS $function$
 #variable_conflict use_column
 declare
   at constant timestamptz := "leasehold".clock();
+  ordered boolean[];
   heads bigint[];
   locked bigint[];
   no_queues text[];
@@ -321,13 +324,16 @@ begin
   if queues is null then
     return 0;
   end if;
-  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  select array_agg(k.queue), array_agg(k.key), array_agg((
+    select q.ordered from "leasehold".queue q where q.name = k.queue
+  )) into queues, keys, ordered
   from (select distinct i.queue, i.key from unnest(queues, keys) as i (queue, key) order by i.queue, i.key) as k;
   select array_agg(head.id order by k.place) into heads
-  from unnest(queues, keys) with ordinality as k (queue, key, place)
+  from unnest(queues, keys, ordered) with ordinality as k (queue, key, ordered, place)
   left join lateral (
     select job.id from "leasehold".job
     where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      and (k.ordered or job.claim_id is null)
     order by job.key_seq
     limit 1
   ) head on true;
@@ -352,14 +358,14 @@ begin
   insert into "leasehold".order_check (queue, key)
   select k.queue, k.key from unnest(queues, keys, heads) as k (queue, key, head)
   where k.head is not null and k.head <> all (coalesce(locked, '{}'));
-  select array_agg(k.queue), array_agg(k.key) into no_queues, no_keys
-  from unnest(queues, keys, heads) as k (queue, key, head) where k.head is null;
+  select array_agg(k.queue), array_agg(k.key), array_agg(k.ordered) into no_queues, no_keys, ordered
+  from unnest(queues, keys, heads, ordered) as k (queue, key, head, ordered) where k.head is null;
   if no_queues is null then
     return let_in;
   end if;
   -- A producer that has the row of the key may have stored a job behind what has just left.
-  select array_agg(o.queue), array_agg(o.key) into idle_queues, idle_keys
-  from unnest(no_queues, no_keys) as k (queue, key)
+  select array_agg(o.queue), array_agg(o.key), array_agg(k.ordered) into idle_queues, idle_keys, ordered
+  from unnest(no_queues, no_keys, ordered) as k (queue, key, ordered)
   cross join lateral (
     select order_key.queue, order_key.key from "leasehold".order_key
     where order_key.queue = k.queue and order_key.key = k.key
@@ -375,15 +381,19 @@ begin
   -- With the row of the key locked, no producer can add to it: what is empty now stays so until this transaction commits. One may
   -- have committed since the first look.
   select array_agg(k.queue), array_agg(k.key) into queues, keys
-  from unnest(idle_queues, idle_keys) as k (queue, key)
+  from unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
   where exists (
-    select from "leasehold".job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    select from "leasehold".job
+    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      and (k.ordered or job.claim_id is null)
   );
   delete from "leasehold".order_key o
-  using unnest(idle_queues, idle_keys) as k (queue, key)
+  using unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
   where o.queue = k.queue and o.key = k.key
     and not exists (
-      select from "leasehold".job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      select from "leasehold".job
+      where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+        and (k.ordered or job.claim_id is null)
     )
     and not exists (
       select from "leasehold".dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
@@ -463,6 +473,7 @@ declare
   next_turns bigint[];
   leaves_out_paused boolean := false;
   has_ordered boolean;
+  ordered_queues text[];
 begin
   if octet_length(buckets) <> 128 then
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
@@ -601,8 +612,11 @@ begin
       end if;
     end loop;
   end if;
-  if has_ordered and run_length > 1 then
-    picked := "leasehold".with_runs(picked, kinds, run_length);
+  if has_ordered then
+    ordered_queues := array(select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered);
+    if crashes_to = 0 and (run_length > 1 or cardinality(picked) < max_jobs) then
+      picked := "leasehold".with_runs(picked, kinds, run_length, max_jobs, ordered_queues);
+    end if;
   end if;
   insert into "leasehold".claim (id, worker_id, claimed_at, expires_at, job_ids)
   values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);
@@ -616,7 +630,11 @@ begin
     where job.id = any (picked)
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.key_seq;
+      job.partition_key, job.partition_bucket, job.salt, job.metadata,
+      case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq end;
+  if has_ordered then
+    perform "leasehold".take_turns(picked, ordered_queues);
+  end if;
 end
 $function$
 ;
@@ -805,14 +823,17 @@ AS $function$
 declare
   at constant timestamptz := "leasehold".clock();
   ordered_queues constant text[] := array(
-    select q.name from "leasehold".queue q where q.ordered and q.name = any (queues));
+    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues));
+  fair_queues constant text[] := array(
+    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.fair and q.name = any (queues));
   taken boolean[];
   partition_keys text[];
   missing text;
   ids bigint[];
   key_queues text[];
   key_keys text[];
-  due_queues text[];
+  new_queues text[];
+  new_keys text[];
 begin
   select array_agg(i.more ->> 'partition_key' order by i.place), min(i.queue) filter (
       where i.more ->> 'partition_key' is null and i.queue = any (ordered_queues))
@@ -846,18 +867,24 @@ begin
   select array_agg(k.queue), array_agg(k.key) into key_queues, key_keys
   from (
     select distinct i.queue, i.key from unnest(queues, partition_keys, taken) as i (queue, key, taken)
-    where i.queue = any (ordered_queues) and i.taken is not true
+    where i.key is not null and i.queue = any (ordered_queues || fair_queues) and i.taken is not true
     order by i.queue, i.key
   ) as k;
   if key_queues is not null then
-    insert into "leasehold".order_key (queue, key, enqueued_at)
-    select k.queue, k.key, at from unnest(key_queues, key_keys) as k (queue, key)
-    on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at;
+    with locked as (
+      insert into "leasehold".order_key (queue, key, enqueued_at)
+      select k.queue, k.key, at from unnest(key_queues, key_keys) as k (queue, key)
+      on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at
+      returning order_key.queue, order_key.key, order_key.xmax = 0 as is_new
+    )
+    select array_agg(l.queue), array_agg(l.key) into new_queues, new_keys
+    from locked l where l.is_new and l.queue = any (fair_queues);
   end if;
   -- A new statement, hence a new snapshot: it sees what committed while this waited for the keys.
   return query
     with input as materialized (
       select i.*, i.queue = any (ordered_queues) as ordered,
+        i.key is not null and i.queue = any (ordered_queues || fair_queues) as in_key,
         row_number() over (partition by i.queue, i.key order by i.place) = 1 as is_first
       from unnest(queues, kinds, payloads, priorities, max_attempts, buckets, delays_ms, more, partition_keys, ids,
         idempotency_keys, taken) with ordinality
@@ -866,7 +893,7 @@ begin
     ), drawn as materialized (
       -- An id that was drawn before the key was locked is no place in it.
       select i.*, coalesce(i.id, i.drawn) as job_id,
-        case when i.ordered then i.drawn end as key_seq
+        case when i.in_key then i.drawn end as key_seq
       from (
         select i.*, nextval('"leasehold".job_id') as drawn from (select * from input order by input.place) as i
       ) as i
@@ -875,11 +902,15 @@ begin
         kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked)
       select d.job_id, coalesce((d.more ->> 'available_at')::timestamptz, at + d.delay_ms * interval '1 ms'), at,
         d.max_attempts, d.priority, d.bucket, (d.more ->> 'expires_at')::timestamptz, d.queue, d.kind, d.payload::jsonb,
-        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq, d.ordered and (
+        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq, d.in_key and (
           not d.is_first
           or exists (
             select from "leasehold".job
             where job.queue = d.queue and job.partition_key = d.key and job.key_seq is not null
+              and (d.ordered or job.claim_id is null)
+          ) and not exists (
+            -- Of a fair queue: what is there was returned, after the row of its key was deleted.
+            select from unnest(new_queues, new_keys) as n (queue, key) where n.queue = d.queue and n.key = d.key
           )
           or exists (
             select from "leasehold".dead_letter b
@@ -1288,6 +1319,8 @@ begin
     crashes = case when clears_crashes then 0 else job.crashes end,
     expires_at = case when next_at = job.available_at then job.expires_at end,
     blocked = job.key_seq is not null and exists (
+      select from "leasehold".queue q where q.name = job.queue and q.ordered
+    ) and exists (
       select from "leasehold".job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
     )
@@ -1355,6 +1388,9 @@ CREATE OR REPLACE FUNCTION leasehold.return_rest(under_claim bigint, of_queue te
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
+  if not exists (select from "leasehold".queue q where q.name = of_queue and q.ordered) then
+    return;
+  end if;
   update "leasehold".job
   set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
   where job.id = any ((select c.job_ids from "leasehold".claim c where c.id = under_claim)::bigint[])
@@ -1393,6 +1429,23 @@ begin
   insert into "leasehold".queue (name, ordered)
   select i.name, i.ordered from unnest(names, ordered) as i (name, ordered) where i.name = any (changed) order by i.name
   on conflict (name) do update set ordered = excluded.ordered;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.take_turns(claimed bigint[], ordered_queues text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  queues text[];
+  keys text[];
+begin
+  select array_agg(j.queue), array_agg(j.partition_key) into queues, keys
+  from "leasehold".job j
+  where j.id = any (claimed) and j.key_seq is not null and j.queue <> all (ordered_queues);
+  perform "leasehold".advance(queues, keys);
 end
 $function$
 ;
@@ -1446,7 +1499,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.with_runs(heads bigint[], kinds text[], run_length integer)
+CREATE OR REPLACE FUNCTION leasehold.with_runs(heads bigint[], kinds text[], run_length integer, max_jobs integer, ordered_queues text[])
  RETURNS bigint[]
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1487,7 +1540,8 @@ begin
         from "leasehold".job
         where job.queue = head.queue and job.partition_key = head.partition_key and job.key_seq >= head.key_seq
         order by job.key_seq
-        limit run_length
+        limit case when head.queue = any (ordered_queues) then run_length
+          else 1 + (max_jobs - cardinality(heads)) / cardinality(heads) end
       ) f
     ) as f
     where f.runs

@@ -9,10 +9,12 @@ create table leasehold.queue (
   paused_at      timestamptz,
   paused_by      text,
   ordered        boolean not null default false,
+  fair           boolean not null default false,
   on_dead_letter text not null default 'block',
   wakes          boolean not null default true,
   constraint queue_pkey primary key (name),
   constraint on_dead_letter_is_known check (on_dead_letter in ('block', 'skip', 'park')),
+  constraint ordered_or_fair check (not (ordered and fair)),
   constraint only_a_paused_queue_was_paused_by check (paused_by is null or paused_at is not null)
 );
 
@@ -20,7 +22,7 @@ create table leasehold.queue (
 create index queue_paused on leasehold.queue (name) where paused_at is not null;
 
 -- Every enqueue reads this index.
-create index queue_ordered on leasehold.queue (name) where ordered;
+create index queue_by_key on leasehold.queue (name) where ordered or fair;
 
 -- `keep` is how long a completed job is kept; zero: not at all. Null in any column: the library's default.
 create table leasehold.kind (

@@ -35,7 +35,7 @@ create function leasehold.generation_floor() returns bigint
 -- key, up to run_length of them in all. Callers that do not know of runs pass none, and get no ordered job: they would start a
 -- run all at once, and their completions let nobody in.
 -- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs
--- it found; available_at, the time of the claim. The others come in no order: sorting would copy each row twice more, and
+-- it found, or that there are more of a fair queue; available_at, the time of the claim. The others come in no order: sorting would copy each row twice more, and
 -- the worker sees in one look whether it must sort.
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
@@ -74,6 +74,8 @@ declare
   next_turns bigint[];
   leaves_out_paused boolean := false;
   has_ordered boolean;
+  ordered_queues text[];
+  has_more boolean;
 begin
   if octet_length(buckets) <> 128 then
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
@@ -199,8 +201,8 @@ begin
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
   attempts := coalesce(cardinality(picked), 0);
   available_at := encode(timestamptz_send(at), 'hex');
-  return next;
   if picked is null then
+    return next;
     return;
   end if;
   if size_at_most > 16777216 then
@@ -212,9 +214,17 @@ begin
       end if;
     end loop;
   end if;
-  if has_ordered and run_length > 1 then
-    picked := leasehold.with_runs(picked, kinds, run_length);
+  if has_ordered then
+    ordered_queues := array(select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered);
+    if crashes_to = 0 and (run_length > 1 or cardinality(picked) < max_jobs) then
+      select w.ids, w.more into picked, has_more
+      from leasehold.with_runs(picked, kinds, run_length, max_jobs, ordered_queues) w;
+      if has_more then
+        attempts := cardinality(picked) + 1;
+      end if;
+    end if;
   end if;
+  return next;
   insert into leasehold.claim (id, worker_id, claimed_at, expires_at, job_ids)
   values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);
   -- The rows are locked: nothing can have changed them since. Times as the server stores them, in hexadecimal: to the
@@ -227,7 +237,11 @@ begin
     where job.id = any (picked)
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.key_seq;
+      job.partition_key, job.partition_bucket, job.salt, job.metadata,
+      case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq end;
+  if has_ordered then
+    perform leasehold.take_turns(picked, ordered_queues);
+  end if;
 end
 $$;
 
@@ -253,6 +267,8 @@ begin
     crashes = case when clears_crashes then 0 else job.crashes end,
     expires_at = case when next_at = job.available_at then job.expires_at end,
     blocked = job.key_seq is not null and exists (
+      select from leasehold.queue q where q.name = job.queue and q.ordered
+    ) and exists (
       select from leasehold.job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
     )

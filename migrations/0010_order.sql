@@ -1,6 +1,6 @@
 -- serves code from: 1
 --
--- Order per key (decisions/0034). In an ordered queue the jobs of one partition key start one after the other, in the order in
+-- Order per key, and fairness among keys (decisions/0034). In an ordered queue the jobs of one partition key start one after the other, in the order in
 -- which their enqueues committed.
 --
 --   key_seq      a job's place in its key. The enqueue draws it while it holds the row of the key in order_key, until it commits.
@@ -13,6 +13,11 @@
 -- obstacle lets the next job in, in the same transaction: advance() is called by every way out of leasehold.job. It waits for
 -- no lock. If it cannot know (a producer has not committed yet, another transaction holds the next job), it leaves a row in
 -- order_check, and the next claim looks again.
+
+-- In a fair queue only one job of each key is in the claim index, too, but others of the key may run at the same time: a claim takes
+-- one of each key in turn, then more of each if there is room, and lets the next one in at the back of the line. There what
+-- comes first is the first job that is not claimed. A job with a key_seq in a queue that is not ordered is of a fair queue,
+-- since whether a queue is ordered changes only while it is empty.
 
 -- One row for each key that has unfinished jobs or a blocking dead letter. Producers hold it until they commit; nothing else
 -- waits for it.
@@ -60,6 +65,7 @@ as $$
 #variable_conflict use_column
 declare
   at constant timestamptz := leasehold.clock();
+  ordered boolean[];
   heads bigint[];
   locked bigint[];
   no_queues text[];
@@ -72,13 +78,16 @@ begin
   if queues is null then
     return 0;
   end if;
-  select array_agg(k.queue), array_agg(k.key) into queues, keys
+  select array_agg(k.queue), array_agg(k.key), array_agg((
+    select q.ordered from leasehold.queue q where q.name = k.queue
+  )) into queues, keys, ordered
   from (select distinct i.queue, i.key from unnest(queues, keys) as i (queue, key) order by i.queue, i.key) as k;
   select array_agg(head.id order by k.place) into heads
-  from unnest(queues, keys) with ordinality as k (queue, key, place)
+  from unnest(queues, keys, ordered) with ordinality as k (queue, key, ordered, place)
   left join lateral (
     select job.id from leasehold.job
     where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      and (k.ordered or job.claim_id is null)
     order by job.key_seq
     limit 1
   ) head on true;
@@ -103,14 +112,14 @@ begin
   insert into leasehold.order_check (queue, key)
   select k.queue, k.key from unnest(queues, keys, heads) as k (queue, key, head)
   where k.head is not null and k.head <> all (coalesce(locked, '{}'));
-  select array_agg(k.queue), array_agg(k.key) into no_queues, no_keys
-  from unnest(queues, keys, heads) as k (queue, key, head) where k.head is null;
+  select array_agg(k.queue), array_agg(k.key), array_agg(k.ordered) into no_queues, no_keys, ordered
+  from unnest(queues, keys, heads, ordered) as k (queue, key, head, ordered) where k.head is null;
   if no_queues is null then
     return let_in;
   end if;
   -- A producer that has the row of the key may have stored a job behind what has just left.
-  select array_agg(o.queue), array_agg(o.key) into idle_queues, idle_keys
-  from unnest(no_queues, no_keys) as k (queue, key)
+  select array_agg(o.queue), array_agg(o.key), array_agg(k.ordered) into idle_queues, idle_keys, ordered
+  from unnest(no_queues, no_keys, ordered) as k (queue, key, ordered)
   cross join lateral (
     select order_key.queue, order_key.key from leasehold.order_key
     where order_key.queue = k.queue and order_key.key = k.key
@@ -126,15 +135,19 @@ begin
   -- With the row of the key locked, no producer can add to it: what is empty now stays so until this transaction commits. One may
   -- have committed since the first look.
   select array_agg(k.queue), array_agg(k.key) into queues, keys
-  from unnest(idle_queues, idle_keys) as k (queue, key)
+  from unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
   where exists (
-    select from leasehold.job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    select from leasehold.job
+    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      and (k.ordered or job.claim_id is null)
   );
   delete from leasehold.order_key o
-  using unnest(idle_queues, idle_keys) as k (queue, key)
+  using unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
   where o.queue = k.queue and o.key = k.key
     and not exists (
-      select from leasehold.job where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      select from leasehold.job
+      where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+        and (k.ordered or job.claim_id is null)
     )
     and not exists (
       select from leasehold.dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
@@ -201,6 +214,9 @@ create function leasehold.return_rest(
   set search_path = pg_catalog, pg_temp
 as $$
 begin
+  if not exists (select from leasehold.queue q where q.name = of_queue and q.ordered) then
+    return;
+  end if;
   update leasehold.job
   set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
   where job.id = any ((select c.job_ids from leasehold.claim c where c.id = under_claim)::bigint[])
@@ -253,7 +269,11 @@ $$;
 -- The jobs that follow these heads in their keys, as long as each can run now: due, of a kind that was asked for, not asked to be
 -- cancelled, never crashed. With their heads there are a thousand at most: heads beyond that are left out. All are locked when
 -- this returns. A run ends before a job that another transaction has locked, since that job may stay.
-create function leasehold.with_runs(heads bigint[], kinds text[], run_length integer) returns bigint[]
+--
+-- Of a fair queue the rest of max_jobs is shared by its keys, however long a run may be. `more`: one had as many as it may.
+create function leasehold.with_runs(
+  heads bigint[], kinds text[], run_length integer, max_jobs integer, ordered_queues text[], out ids bigint[], out more boolean
+)
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set enable_sort = off
@@ -267,21 +287,24 @@ as $$
 #variable_conflict use_column
 declare
   at constant timestamptz := leasehold.clock();
+  share constant integer := greatest(1, max_jobs / cardinality(heads));
   run_heads bigint[];
   followers bigint[];
   locked bigint[];
 begin
   -- Head by head until there are a thousand jobs, or so many inputs that they should be rendered to know their size.
-  select array_agg(f.head order by f.place, f.step), array_agg(f.id order by f.place, f.step)
-  into run_heads, followers
+  select array_agg(f.head order by f.place, f.step), array_agg(f.id order by f.place, f.step),
+    bool_or(f.nth = share and f.is_fair)
+  into run_heads, followers, more
   from (
     select f.*, sum(f.size) over (order by f.place, f.step) as bytes, count(*) over (order by f.place, f.step) as jobs
     from (
-      select h.place, h.id as head, f.id, f.step, f.size, bool_and(f.can_run) over (
-        partition by h.place order by f.step) as runs
+      select h.place, h.id as head, f.id, f.step, f.size, head.is_fair, bool_and(f.can_run) over (
+        partition by h.place order by f.step) as runs, row_number() over (partition by h.place order by f.step) as nth
       from unnest(heads) with ordinality as h (id, place)
       cross join lateral (
-        select job.queue, job.partition_key, job.key_seq from leasehold.job where job.id = h.id limit 1
+        select job.queue, job.partition_key, job.key_seq, job.queue <> all (ordered_queues) as is_fair
+        from leasehold.job where job.id = h.id limit 1
       ) head
       cross join lateral (
         select job.id, job.key_seq as step, case
@@ -293,7 +316,7 @@ begin
         from leasehold.job
         where job.queue = head.queue and job.partition_key = head.partition_key and job.key_seq >= head.key_seq
         order by job.key_seq
-        limit run_length
+        limit case when head.is_fair then share else run_length end
       ) f
     ) as f
     where f.runs
@@ -304,19 +327,34 @@ begin
     select job.id from leasehold.job where job.id = any (followers) and job.claim_id is null and job.crashes = 0
     for update skip locked
   ) as l;
-  if cardinality(locked) = cardinality(followers) then
-    return followers || array(
-      select h.id from unnest(heads) as h (id) where (select job.key_seq is null from leasehold.job where job.id = h.id)
+  if cardinality(locked) is distinct from cardinality(followers) then
+    followers := array(
+      select f.id from (
+        select f.id, bool_and(f.id = any (locked)) over (partition by f.head order by f.place) as holds
+        from unnest(followers, run_heads) with ordinality as f (id, head, place)
+      ) as f where f.holds
     );
   end if;
-  return array(
-    select f.id from (
-      select f.id, bool_and(f.id = any (locked)) over (partition by f.head order by f.place) as holds
-      from unnest(followers, run_heads) with ordinality as f (id, head, place)
-    ) as f where f.holds
-  ) || array(
+  -- Heads of queues that are neither.
+  ids := followers || array(
     select h.id from unnest(heads) as h (id) where (select job.key_seq is null from leasehold.job where job.id = h.id)
   );
+end
+$$;
+
+-- These jobs were claimed: of each key of a fair queue among them the next one is let in.
+create function leasehold.take_turns(claimed bigint[], ordered_queues text[]) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  queues text[];
+  keys text[];
+begin
+  select array_agg(j.queue), array_agg(j.partition_key) into queues, keys
+  from leasehold.job j
+  where j.id = any (claimed) and j.key_seq is not null and j.queue <> all (ordered_queues);
+  perform leasehold.advance(queues, keys);
 end
 $$;
 
@@ -342,14 +380,17 @@ as $$
 declare
   at constant timestamptz := leasehold.clock();
   ordered_queues constant text[] := array(
-    select q.name from leasehold.queue q where q.ordered and q.name = any (queues));
+    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues));
+  fair_queues constant text[] := array(
+    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.fair and q.name = any (queues));
   taken boolean[];
   partition_keys text[];
   missing text;
   ids bigint[];
   key_queues text[];
   key_keys text[];
-  due_queues text[];
+  new_queues text[];
+  new_keys text[];
 begin
   select array_agg(i.more ->> 'partition_key' order by i.place), min(i.queue) filter (
       where i.more ->> 'partition_key' is null and i.queue = any (ordered_queues))
@@ -383,18 +424,24 @@ begin
   select array_agg(k.queue), array_agg(k.key) into key_queues, key_keys
   from (
     select distinct i.queue, i.key from unnest(queues, partition_keys, taken) as i (queue, key, taken)
-    where i.queue = any (ordered_queues) and i.taken is not true
+    where i.key is not null and i.queue = any (ordered_queues || fair_queues) and i.taken is not true
     order by i.queue, i.key
   ) as k;
   if key_queues is not null then
-    insert into leasehold.order_key (queue, key, enqueued_at)
-    select k.queue, k.key, at from unnest(key_queues, key_keys) as k (queue, key)
-    on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at;
+    with locked as (
+      insert into leasehold.order_key (queue, key, enqueued_at)
+      select k.queue, k.key, at from unnest(key_queues, key_keys) as k (queue, key)
+      on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at
+      returning order_key.queue, order_key.key, order_key.xmax = 0 as is_new
+    )
+    select array_agg(l.queue), array_agg(l.key) into new_queues, new_keys
+    from locked l where l.is_new and l.queue = any (fair_queues);
   end if;
   -- A new statement, hence a new snapshot: it sees what committed while this waited for the keys.
   return query
     with input as materialized (
       select i.*, i.queue = any (ordered_queues) as ordered,
+        i.key is not null and i.queue = any (ordered_queues || fair_queues) as in_key,
         row_number() over (partition by i.queue, i.key order by i.place) = 1 as is_first
       from unnest(queues, kinds, payloads, priorities, max_attempts, buckets, delays_ms, more, partition_keys, ids,
         idempotency_keys, taken) with ordinality
@@ -403,7 +450,7 @@ begin
     ), drawn as materialized (
       -- An id that was drawn before the key was locked is no place in it.
       select i.*, coalesce(i.id, i.drawn) as job_id,
-        case when i.ordered then i.drawn end as key_seq
+        case when i.in_key then i.drawn end as key_seq
       from (
         select i.*, nextval('leasehold.job_id') as drawn from (select * from input order by input.place) as i
       ) as i
@@ -412,11 +459,15 @@ begin
         kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked)
       select d.job_id, coalesce((d.more ->> 'available_at')::timestamptz, at + d.delay_ms * interval '1 ms'), at,
         d.max_attempts, d.priority, d.bucket, (d.more ->> 'expires_at')::timestamptz, d.queue, d.kind, d.payload::jsonb,
-        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq, d.ordered and (
+        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq, d.in_key and (
           not d.is_first
           or exists (
             select from leasehold.job
             where job.queue = d.queue and job.partition_key = d.key and job.key_seq is not null
+              and (d.ordered or job.claim_id is null)
+          ) and not exists (
+            -- Of a fair queue: what is there was returned, after the row of its key was deleted.
+            select from unnest(new_queues, new_keys) as n (queue, key) where n.queue = d.queue and n.key = d.key
           )
           or exists (
             select from leasehold.dead_letter b
@@ -517,6 +568,7 @@ $$;
 create view leasehold.blocked_keys as
   select k.queue, k.key, waiting.jobs as waiting, front.job_id, front.why, front.since
   from leasehold.order_key k
+  join leasehold.queue q on q.name = k.queue and q.ordered
   cross join lateral (
     select front.* from (
       (select d.id as job_id, 'dead_letter'::text as why, d.died_at as since, d.key_seq
@@ -571,6 +623,6 @@ begin
   end if;
   insert into leasehold.queue (name, ordered)
   select i.name, i.ordered from unnest(names, ordered) as i (name, ordered) where i.name = any (changed) order by i.name
-  on conflict (name) do update set ordered = excluded.ordered;
+  on conflict (name) do update set ordered = excluded.ordered, fair = queue.fair and not excluded.ordered;
 end
 $$;

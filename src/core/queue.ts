@@ -10,7 +10,12 @@ const ON_DEAD_LETTER = ['block', 'skip', 'park'] as const
 export interface QueueOptions {
   /** Jobs with the same partition key start one after the other. Default: false. */
   readonly ordered?: boolean
-  /** Default: block. */
+  /**
+   * Of each partition key one job is claimed in turn, so that a key with many jobs does not delay the others. They may run at the
+   * same time. Default: false.
+   */
+  readonly fair?: boolean
+  /** Of an ordered queue. Default: block. */
   readonly onDeadLetter?: OnDeadLetter
   /**
    * Notify idle workers of new jobs, by NOTIFY when the enqueue commits. False: workers find jobs by polling; producers that
@@ -23,23 +28,26 @@ export interface QueueOptions {
 export interface Queue {
   readonly name: string
   readonly ordered: boolean
+  readonly fair: boolean
   readonly onDeadLetter: OnDeadLetter
   readonly wakeUp: boolean
 }
 
 /**
  * Declares a queue, for `configure()`. A queue that needs no options need not be declared: a kind names its queue. Touches
- * no database. `ordered` and `onDeadLetter` are stored; they take effect with order per key, which is to come.
+ * no database.
  */
 export function queue(name: string, options: QueueOptions = {}): Queue {
   checkText('name', name, 200)
   const of = `queue(${JSON.stringify(name)})`
-  checkOptions(of, options, ['ordered', 'onDeadLetter', 'wakeUp'])
-  const { ordered = false, onDeadLetter = 'block', wakeUp = true } = options
+  checkOptions(of, options, ['ordered', 'fair', 'onDeadLetter', 'wakeUp'])
+  const { ordered = false, fair = false, onDeadLetter = 'block', wakeUp = true } = options
   if (typeof ordered !== 'boolean') throw new InvalidOptionError(`${of}.ordered`, 'it must be true or false')
+  if (typeof fair !== 'boolean') throw new InvalidOptionError(`${of}.fair`, 'it must be true or false')
+  if (ordered && fair) throw new InvalidOptionError(`${of}.fair`, '`ordered` and `fair` are mutually exclusive')
   if (typeof wakeUp !== 'boolean') throw new InvalidOptionError(`${of}.wakeUp`, 'it must be true or false')
   if (!ON_DEAD_LETTER.includes(onDeadLetter)) {
     throw new InvalidOptionError(`${of}.onDeadLetter`, `it must be one of ${ON_DEAD_LETTER.join(', ')}`)
   }
-  return Object.freeze({ name, ordered, onDeadLetter, wakeUp })
+  return Object.freeze({ name, ordered, fair, onDeadLetter, wakeUp })
 }

@@ -56,7 +56,9 @@ with mine as materialized (
   ) j on true
 ), returned as (
   update leasehold.job
-  set claim_id = null, claimed_at = null, attempts = attempts - 1
+  set claim_id = null, claimed_at = null, attempts = attempts - 1, blocked = blocked and (
+      select q.ordered from leasehold.queue q where q.name = job.queue
+    ) is true
   where id = any (array(select id from looked where id is not null and cancel_requested_at is null))
   returning id
 ), closed as (

@@ -5,18 +5,18 @@
 // A queue that is only named by a kind is added if it is missing, and keeps its options. Pauses are never touched.
 //   $1 queues  $2 ordered  $3 on dead letter  $4 queues that were declared
 //   $5 kinds  $6 queue  $7 priority  $8 max attempts  $9 keep in ms  $10 keep the key in ms
-//   $11–$14 retention in ms of dead letters, attempts, effects, workers; null: as it is  $15 whether the queues wake workers
+//   $11–$14 retention in ms of dead letters, attempts, effects, workers; null: as it is  $15 whether the queues wake workers  $16 fair
 export const STORE_CONFIGURATION = `-- configuration.store
 with queues as (
-  insert into leasehold.queue (name, ordered, on_dead_letter, wakes)
-  select i.name, i.ordered, i.on_dead_letter, i.wakes
-  from unnest((select $1::text[]), (select $2::boolean[]), (select $3::text[]), (select $15::boolean[]))
-    as i (name, ordered, on_dead_letter, wakes)
+  insert into leasehold.queue (name, ordered, on_dead_letter, wakes, fair)
+  select i.name, i.ordered, i.on_dead_letter, i.wakes, i.fair
+  from unnest((select $1::text[]), (select $2::boolean[]), (select $3::text[]), (select $15::boolean[]),
+    (select $16::boolean[])) as i (name, ordered, on_dead_letter, wakes, fair)
   order by i.name
   on conflict (name) do update
-  set ordered = excluded.ordered, on_dead_letter = excluded.on_dead_letter, wakes = excluded.wakes
-  where queue.name = any ($4::text[]) and (queue.ordered, queue.on_dead_letter, queue.wakes)
-    is distinct from (excluded.ordered, excluded.on_dead_letter, excluded.wakes)
+  set on_dead_letter = excluded.on_dead_letter, wakes = excluded.wakes, fair = excluded.fair
+  where queue.name = any ($4::text[]) and (queue.on_dead_letter, queue.wakes, queue.fair)
+    is distinct from (excluded.on_dead_letter, excluded.wakes, excluded.fair)
   returning name
 ), kinds as (
   insert into leasehold.kind (name, queue, priority, max_attempts, keep, keep_key)

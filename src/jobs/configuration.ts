@@ -33,7 +33,7 @@ export async function storeConfiguration(
   }
   const queues = new Map(declared)
   for (const { queue: name } of kinds.values()) {
-    if (!queues.has(name)) queues.set(name, { name, ordered: false, onDeadLetter: 'block', wakeUp: true })
+    if (!queues.has(name)) queues.set(name, { name, ordered: false, fair: false, onDeadLetter: 'block', wakeUp: true })
   }
   await setOrdered(lane, [...declared.values()])
   const [queueRows, kindRows] = [[...queues.values()], [...kinds.values()]]
@@ -50,6 +50,7 @@ export async function storeConfiguration(
     numericArray(kindRows.map(({ keepKeyMs }) => keepKeyMs)),
     ...RETAINED.map((name) => retention[name] ?? null),
     queueRows.map(({ wakeUp }) => wakeUp),
+    queueRows.map(({ fair }) => fair),
   ])
 }
 
@@ -162,8 +163,8 @@ function kindToStore({ name, queue, priority, maxAttempts, keepMs, keepKeyMs }: 
   return { name, queue, priority, maxAttempts, keepMs: keepMs || 0, keepKeyMs }
 }
 
-function queueToStore({ name, ordered, onDeadLetter, wakeUp }: Queue): Queue {
-  return { name, ordered, onDeadLetter, wakeUp }
+function queueToStore({ name, ordered, fair, onDeadLetter, wakeUp }: Queue): Queue {
+  return { name, ordered, fair, onDeadLetter, wakeUp }
 }
 
 function isQueue(declaration: unknown): declaration is Queue {

@@ -32,6 +32,8 @@ with locked as materialized (
   left join lateral (
     select job.id, job.lease_generation, job.claimed_at, job.attempts, job.max_attempts, job.crashes,
       job.cancel_requested_at, job.cancel_reason, job.key_seq is not null and exists (
+        select from leasehold.queue q where q.name = job.queue and q.ordered
+      ) and exists (
         select from leasehold.job ahead
         where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
       ) as waited

@@ -63,9 +63,10 @@ with picked as materialized (
 )
 select id, (select leasehold.wake(array(select distinct queue from added))) as woken from added`
 
-// The oldest dead letters of a queue.   $1 queue  $2 kind or null  $3 reason or null  $4 at most
+// The oldest dead letters of a queue.   $1 queue  $2 kind or null  $3 reason or null  $4 at most  $5 partition key or null
 export const FIND_DEAD_LETTERS = `-- dead_letter.find
 select id from leasehold.dead_letter
 where queue = $1 and ($2::text is null or kind = $2) and ($3::text is null or reason = $3)
+  and ($5::text is null or partition_key = $5)
 order by died_at, id
 limit $4`

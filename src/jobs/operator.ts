@@ -60,6 +60,7 @@ export interface DeadLetterFilter {
   readonly queue: string
   readonly kind?: string
   readonly reason?: string
+  readonly partitionKey?: string
   /** At most this many, oldest first. Default: 1,000. */
   readonly limit?: number
 }
@@ -72,6 +73,7 @@ export async function findDeadLetters(lane: Lane, filter: DeadLetterFilter): Pro
     filter.kind ?? null,
     filter.reason ?? null,
     limit,
+    filter.partitionKey ?? null,
   ])
   return rows.map(({ id }) => id as JobId)
 }
@@ -80,6 +82,8 @@ export interface RedriveFilter {
   readonly kind: Kind
   /** Only dead letters with this reason, such as attempts_exhausted. */
   readonly reason?: string
+  /** Only dead letters of this key. */
+  readonly partitionKey?: string
   /** Oldest first. Default: 1,000, at most 10,000. */
   readonly limit?: number
 }
@@ -94,9 +98,12 @@ export async function redriveWhich(
   if (typeof which === 'string') return redrive(lane, [which as JobId], options)
   if (isList(which)) return redrive(lane, which as readonly JobId[], options)
   if (typeof which?.kind?.name !== 'string') {
-    throw new InvalidOptionError('redrive', 'it must be a job id, a list of ids, or { kind, reason, limit }')
+    throw new InvalidOptionError(
+      'redrive',
+      'it must be a job id, a list of ids, or { kind, reason, partitionKey, limit }',
+    )
   }
-  checkOptions('redrive', which, ['kind', 'reason', 'limit'])
+  checkOptions('redrive', which, ['kind', 'reason', 'partitionKey', 'limit'])
   const { kind, ...filter } = which
   const found = await findDeadLetters(lane, { ...filter, queue: kind.queue, kind: kind.name })
   return redrive(lane, found, options)
