@@ -5,6 +5,7 @@
  */
 
 import type pg from 'pg'
+import type { QueueOptions } from '../../src/core/queue.ts'
 import type { Once } from '../../src/effects/once.ts'
 import type * as library from '../../src/index.ts'
 import type { EnqueueOptions, KindOptions, Leasehold } from '../../src/index.ts'
@@ -26,6 +27,8 @@ export interface Workload {
   /** Of a hundred pieces of work, about so many. */
   readonly share: number
   readonly kinds: Readonly<Record<string, Omit<KindOptions, 'input'>>>
+  /** Queues that are configured before the run. */
+  readonly queues?: Readonly<Record<string, QueueOptions>>
   /** Which kind a piece of work is. The first one unless given. */
   kindOf?(script: Script): string
   /** Tables for business rows, in the schema `chaos`. */

@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { Leasehold } from '../../src/index.ts'
+import { Leasehold, queue } from '../../src/index.ts'
 import { ASSERTIONS } from '../../tools/assertions.sql.ts'
 import { type FaultyProxy, startFaultyProxy } from '../../tools/faulty-proxy.ts'
 import { memoryDirectory } from '../../tools/memory-directory.ts'
@@ -154,6 +154,8 @@ export async function createWorld(options: { readonly standby: boolean }): Promi
 async function prepared(url: string, admin: pg.Pool): Promise<Leasehold> {
   const owner = new Leasehold({ connectionString: url, log: () => {} })
   await owner.migrate()
+  const queues = WORKLOADS.flatMap((workload) => Object.entries(workload.queues ?? {}))
+  await owner.configure(queues.map(([name, options]) => queue(name, options)))
   await owner.close()
   const tables = WORKLOADS.map((workload) => workload.tables ?? '').join('\n')
   const client = new pg.Client(url)

@@ -178,6 +178,26 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
        end if; return new;`,
     ),
   },
+  'no-sibling-processing': {
+    what: 'a job is blocked only while another of its key runs',
+    breaks: /no two jobs of a key|job of a key starts after/,
+    faults: KILLS,
+    sql: trigger(
+      'leasehold.job',
+      'before insert',
+      `if new.key_seq is not null then
+         new.blocked := exists (select from leasehold.job j where j.queue = new.queue
+           and j.partition_key = new.partition_key and j.claim_id is not null);
+       end if; return new;`,
+    ),
+  },
+  'early-sequence': {
+    what: 'a place in a key is drawn before the key is locked, some at a time',
+    breaks: /job of a key starts after|acknowledged has ended/,
+    faults: ['pause'],
+    handlerMs: 150,
+    sql: 'alter sequence leasehold.job_id cache 100',
+  },
   'leaked-connections': {
     what: 'a worker opens connections and never closes them',
     breaks: /connections are back/,

@@ -7,6 +7,7 @@ import { inTransaction } from './in-transaction.ts'
 import { keyed } from './keyed.ts'
 import { large } from './large.ts'
 import { manyQueues } from './many-queues.ts'
+import { ordered } from './ordered.ts'
 import { plain } from './plain.ts'
 import { steering } from './steering.ts'
 
@@ -22,6 +23,7 @@ export const WORKLOADS: readonly Workload[] = [
   large,
   forgotten,
   expiring,
+  ordered,
 ]
 
 const byName = new Map(WORKLOADS.map((workload) => [workload.name, workload]))
