@@ -131,3 +131,10 @@ test('zod.ts: a schema, errors that steer, events and a log', async (t) => {
   // The outcome is in the database a moment before the worker emits its event, so the order of lines is not promised.
   assert.deepEqual(lines.sort(), expected.sort())
 })
+
+test('order: events of an order are applied in order, also when one fails', async (t) => {
+  const lines = await linesOf(t, 'order.ts')
+  const of = (order: number) => lines.filter((line) => line.includes(`${order}`))
+  const events = (order: number) => ['paid', 'packed', 'shipped'].map((event) => `order ${order}: ${event}`)
+  assert.deepEqual([of(9182), of(9183)], [events(9182), events(9183)])
+})
