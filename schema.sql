@@ -344,6 +344,11 @@ begin
     where job.id = any (locked) and job.blocked and job.claim_id is null and not exists (
       select from "leasehold".dead_letter d
       where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
+    ) and not exists (
+      -- Since the look above a dead letter that blocked the key may have been redriven: it comes first.
+      select from "leasehold".job ahead
+      where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
+        and (ahead.claim_id is null or (select q.ordered from "leasehold".queue q where q.name = ahead.queue))
     )
     returning job.queue, job.available_at
   )
@@ -474,6 +479,7 @@ declare
   leaves_out_paused boolean := false;
   has_ordered boolean;
   ordered_queues text[];
+  has_more boolean;
 begin
   if octet_length(buckets) <> 128 then
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
@@ -599,8 +605,8 @@ begin
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
   attempts := coalesce(cardinality(picked), 0);
   available_at := encode(timestamptz_send(at), 'hex');
-  return next;
   if picked is null then
+    return next;
     return;
   end if;
   if size_at_most > 16777216 then
@@ -615,9 +621,14 @@ begin
   if has_ordered then
     ordered_queues := array(select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered);
     if crashes_to = 0 and (run_length > 1 or cardinality(picked) < max_jobs) then
-      picked := "leasehold".with_runs(picked, kinds, run_length, max_jobs, ordered_queues);
+      select w.ids, w.more into picked, has_more
+      from "leasehold".with_runs(picked, kinds, run_length, max_jobs, ordered_queues) w;
+      if has_more then
+        attempts := cardinality(picked) + 1;
+      end if;
     end if;
   end if;
+  return next;
   insert into "leasehold".claim (id, worker_id, claimed_at, expires_at, job_ids)
   values (claim.claim_id, claim.worker_id, at, at + lease_ms * interval '1 ms', picked);
   -- The rows are locked: nothing can have changed them since. Times as the server stores them, in hexadecimal: to the
@@ -1199,31 +1210,45 @@ AS $function$
 declare
   parked record;
   ids bigint[];
+  reasons text[];
   moved integer := 0;
 begin
   for parked in
-    select distinct k.queue, k.key, head.key_seq
-    from unnest(queues, keys) as k (queue, key)
+    select distinct k.queue, k.key from unnest(queues, keys) as k (queue, key)
     join "leasehold".queue q on q.name = k.queue and q.ordered and q.on_dead_letter = 'park'
-    cross join lateral (
-      select d.key_seq from "leasehold".dead_letter d
-      where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
-      order by d.key_seq
-      limit 1
-    ) head
+    where exists (
+      select from "leasehold".dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+    )
   loop
-    select array_agg(l.id) into ids from (
-      select job.id from "leasehold".job
-      where job.queue = parked.queue and job.partition_key = parked.key and job.key_seq > parked.key_seq
-        and job.claim_id is null
-      order by job.key_seq
-      limit 1000
-      for update skip locked
-    ) as l;
-    if cardinality(ids) = 1000 then
-      insert into "leasehold".order_check (queue, key) values (parked.queue, parked.key);
+    -- With the row of the key locked no redrive is under way: what it has revived must not be parked again.
+    perform from "leasehold".order_key o where o.queue = parked.queue and o.key = parked.key for update skip locked;
+    if found then
+      select array_agg(l.id), array_agg('parked'::text) into ids, reasons
+      from (
+        select job.id from "leasehold".job
+        where job.queue = parked.queue and job.partition_key = parked.key and job.claim_id is null and job.key_seq > (
+          select d.key_seq from "leasehold".dead_letter d
+          where d.blocks_key and d.queue = parked.queue and d.partition_key = parked.key
+          order by d.key_seq
+          limit 1
+        )
+        order by job.key_seq
+        limit 1000
+        for update skip locked
+      ) as l;
+      moved := moved + "leasehold".finish('dead_letter', ids, null, reasons, lets_in => false);
+      -- More than a thousand, or one that another transaction has locked.
+      continue when not exists (
+        select from "leasehold".job
+        where job.queue = parked.queue and job.partition_key = parked.key and job.claim_id is null and job.key_seq > (
+          select d.key_seq from "leasehold".dead_letter d
+          where d.blocks_key and d.queue = parked.queue and d.partition_key = parked.key
+          order by d.key_seq
+          limit 1
+        )
+      );
     end if;
-    moved := moved + "leasehold".finish('dead_letter', ids, null, array_fill('parked'::text, array[cardinality(ids)]));
+    insert into "leasehold".order_check (queue, key) values (parked.queue, parked.key);
   end loop;
   return moved;
 end
@@ -1305,7 +1330,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.requeue(job_id bigint, next_at timestamp with time zone, returns_attempt boolean, clears_crashes boolean)
+CREATE OR REPLACE FUNCTION leasehold.requeue(job_id bigint, held_by bigint, next_at timestamp with time zone, returns_attempt boolean, clears_crashes boolean)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1324,12 +1349,10 @@ begin
       select from "leasehold".job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
     )
-  where job.id = job_id and job.claim_id is not null
-  returning job.queue, job.partition_key, job.key_seq, case when job.key_seq is not null then (
-    select before.claim_id from "leasehold".job before where before.id = job_id
-  ) end as was_held_by into returned;
+  where job.id = job_id and job.claim_id = held_by
+  returning job.queue, job.partition_key, job.key_seq into returned;
   if returned.key_seq is not null then
-    perform "leasehold".return_rest(returned.was_held_by, returned.queue, returned.partition_key, returned.key_seq);
+    perform "leasehold".return_rest(held_by, returned.queue, returned.partition_key, returned.key_seq);
   end if;
   return 'pending';
 end
@@ -1387,14 +1410,28 @@ CREATE OR REPLACE FUNCTION leasehold.return_rest(under_claim bigint, of_queue te
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  rest bigint[];
+  to_cancel bigint[];
+  reasons text[];
 begin
   if not exists (select from "leasehold".queue q where q.name = of_queue and q.ordered) then
     return;
   end if;
-  update "leasehold".job
-  set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
-  where job.id = any ((select c.job_ids from "leasehold".claim c where c.id = under_claim)::bigint[])
-    and job.claim_id = under_claim and job.queue = of_queue and job.partition_key = of_key and job.key_seq > behind;
+  -- Locked by their places: two that return the rest of one run wait for each other, and do not deadlock.
+  select array_agg(l.id), array_agg(l.id) filter (where l.cancel_requested_at is not null),
+    array_agg(l.cancel_reason) filter (where l.cancel_requested_at is not null)
+  into rest, to_cancel, reasons
+  from (
+    select job.id, job.cancel_requested_at, job.cancel_reason from "leasehold".job
+    where job.id = any ((select c.job_ids from "leasehold".claim c where c.id = under_claim)::bigint[])
+      and job.claim_id = under_claim and job.queue = of_queue and job.partition_key = of_key and job.key_seq > behind
+    order by job.key_seq
+    for update
+  ) as l;
+  update "leasehold".job set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
+  where job.id = any (rest);
+  perform "leasehold".finish('cancelled', to_cancel, null, reasons, lets_in => false);
 end
 $function$
 ;
@@ -1428,7 +1465,7 @@ begin
   end if;
   insert into "leasehold".queue (name, ordered)
   select i.name, i.ordered from unnest(names, ordered) as i (name, ordered) where i.name = any (changed) order by i.name
-  on conflict (name) do update set ordered = excluded.ordered;
+  on conflict (name) do update set ordered = excluded.ordered, fair = queue.fair and not excluded.ordered;
 end
 $function$
 ;
@@ -1499,8 +1536,8 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.with_runs(heads bigint[], kinds text[], run_length integer, max_jobs integer, ordered_queues text[])
- RETURNS bigint[]
+CREATE OR REPLACE FUNCTION leasehold.with_runs(heads bigint[], kinds text[], run_length integer, max_jobs integer, ordered_queues text[], OUT ids bigint[], OUT more boolean)
+ RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_sort TO 'off'
@@ -1514,34 +1551,43 @@ AS $function$
 #variable_conflict use_column
 declare
   at constant timestamptz := "leasehold".clock();
+  share constant integer := greatest(1, max_jobs / cardinality(heads));
   run_heads bigint[];
   followers bigint[];
   locked bigint[];
 begin
   -- Head by head until there are a thousand jobs, or so many inputs that they should be rendered to know their size.
-  select array_agg(f.head order by f.place, f.step), array_agg(f.id order by f.place, f.step)
-  into run_heads, followers
+  select array_agg(f.head order by f.place, f.step), array_agg(f.id order by f.place, f.step),
+    bool_or(f.nth = share and f.is_fair)
+  into run_heads, followers, more
   from (
     select f.*, sum(f.size) over (order by f.place, f.step) as bytes, count(*) over (order by f.place, f.step) as jobs
     from (
-      select h.place, h.id as head, f.id, f.step, f.size, bool_and(f.can_run) over (
-        partition by h.place order by f.step) as runs
+      select h.place, h.id as head, f.id, f.step, f.size, head.is_fair, bool_and(f.can_run) over (
+        partition by h.place order by f.step) as runs, row_number() over (partition by h.place order by f.step) as nth
       from unnest(heads) with ordinality as h (id, place)
       cross join lateral (
-        select job.queue, job.partition_key, job.key_seq from "leasehold".job where job.id = h.id limit 1
+        select job.queue, job.partition_key, job.key_seq, job.queue <> all (ordered_queues) as is_fair, (
+            select d.key_seq from "leasehold".dead_letter d
+            where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq > job.key_seq
+            order by d.key_seq
+            limit 1
+          ) as blocked_from
+        from "leasehold".job where job.id = h.id limit 1
       ) head
       cross join lateral (
         select job.id, job.key_seq as step, case
             when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
             then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
           end as size,
-          job.claim_id is null and job.crashes = 0 and job.available_at <= at and job.cancel_requested_at is null
-            and (job.expires_at is null or job.expires_at > at) and job.kind = any (kinds) as can_run
+          -- The walk has judged the head.
+          job.key_seq = head.key_seq or job.claim_id is null and job.crashes = 0 and job.available_at <= at
+            and job.cancel_requested_at is null and (job.expires_at is null or job.expires_at > at)
+            and job.kind = any (kinds) and (head.blocked_from is null or job.key_seq < head.blocked_from) as can_run
         from "leasehold".job
         where job.queue = head.queue and job.partition_key = head.partition_key and job.key_seq >= head.key_seq
         order by job.key_seq
-        limit case when head.queue = any (ordered_queues) then run_length
-          else 1 + (max_jobs - cardinality(heads)) / cardinality(heads) end
+        limit case when head.is_fair then share else run_length end
       ) f
     ) as f
     where f.runs
@@ -1552,17 +1598,16 @@ begin
     select job.id from "leasehold".job where job.id = any (followers) and job.claim_id is null and job.crashes = 0
     for update skip locked
   ) as l;
-  if cardinality(locked) = cardinality(followers) then
-    return followers || array(
-      select h.id from unnest(heads) as h (id) where (select job.key_seq is null from "leasehold".job where job.id = h.id)
+  if cardinality(locked) is distinct from cardinality(followers) then
+    followers := array(
+      select f.id from (
+        select f.id, bool_and(f.id = any (locked)) over (partition by f.head order by f.place) as holds
+        from unnest(followers, run_heads) with ordinality as f (id, head, place)
+      ) as f where f.holds
     );
   end if;
-  return array(
-    select f.id from (
-      select f.id, bool_and(f.id = any (locked)) over (partition by f.head order by f.place) as holds
-      from unnest(followers, run_heads) with ordinality as f (id, head, place)
-    ) as f where f.holds
-  ) || array(
+  -- Heads of queues that are neither.
+  ids := followers || array(
     select h.id from unnest(heads) as h (id) where (select job.key_seq is null from "leasehold".job where job.id = h.id)
   );
 end
@@ -1603,6 +1648,7 @@ create view leasehold.blocked_keys as
     front.why,
     front.since
    FROM leasehold.order_key k
+     JOIN leasehold.queue q ON q.name = k.queue AND q.ordered
      CROSS JOIN LATERAL ( SELECT front_1.job_id,
             front_1.why,
             front_1.since,

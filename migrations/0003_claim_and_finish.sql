@@ -253,7 +253,7 @@ $$;
 -- which the job had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
 -- walks.
 create function leasehold.requeue(
-  job_id bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
+  job_id bigint, held_by bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
 ) returns text
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -272,12 +272,10 @@ begin
       select from leasehold.job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
     )
-  where job.id = job_id and job.claim_id is not null
-  returning job.queue, job.partition_key, job.key_seq, case when job.key_seq is not null then (
-    select before.claim_id from leasehold.job before where before.id = job_id
-  ) end as was_held_by into returned;
+  where job.id = job_id and job.claim_id = held_by
+  returning job.queue, job.partition_key, job.key_seq into returned;
   if returned.key_seq is not null then
-    perform leasehold.return_rest(returned.was_held_by, returned.queue, returned.partition_key, returned.key_seq);
+    perform leasehold.return_rest(held_by, returned.queue, returned.partition_key, returned.key_seq);
   end if;
   return 'pending';
 end

@@ -98,6 +98,11 @@ begin
     where job.id = any (locked) and job.blocked and job.claim_id is null and not exists (
       select from leasehold.dead_letter d
       where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
+    ) and not exists (
+      -- Since the look above a dead letter that blocked the key may have been redriven: it comes first.
+      select from leasehold.job ahead
+      where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
+        and (ahead.claim_id is null or (select q.ordered from leasehold.queue q where q.name = ahead.queue))
     )
     returning job.queue, job.available_at
   )
@@ -205,7 +210,8 @@ end
 $$;
 
 -- A job of a run did not succeed: those behind it, which the same claim holds and which have not started, are pending again, as if
--- never claimed. So at any time the jobs of a key that are claimed are its first ones, under one claim. This may wait for a
+-- never claimed; one whose cancellation was requested is cancelled. So at any time the jobs of a key that are claimed are its first
+-- ones, under one claim. This may wait for a
 -- cancellation or a sweep that looks at one of them; neither waits for anything.
 create function leasehold.return_rest(
   under_claim bigint, of_queue text, of_key text, behind bigint
@@ -213,14 +219,28 @@ create function leasehold.return_rest(
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $$
+declare
+  rest bigint[];
+  to_cancel bigint[];
+  reasons text[];
 begin
   if not exists (select from leasehold.queue q where q.name = of_queue and q.ordered) then
     return;
   end if;
-  update leasehold.job
-  set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
-  where job.id = any ((select c.job_ids from leasehold.claim c where c.id = under_claim)::bigint[])
-    and job.claim_id = under_claim and job.queue = of_queue and job.partition_key = of_key and job.key_seq > behind;
+  -- Locked by their places: two that return the rest of one run wait for each other, and do not deadlock.
+  select array_agg(l.id), array_agg(l.id) filter (where l.cancel_requested_at is not null),
+    array_agg(l.cancel_reason) filter (where l.cancel_requested_at is not null)
+  into rest, to_cancel, reasons
+  from (
+    select job.id, job.cancel_requested_at, job.cancel_reason from leasehold.job
+    where job.id = any ((select c.job_ids from leasehold.claim c where c.id = under_claim)::bigint[])
+      and job.claim_id = under_claim and job.queue = of_queue and job.partition_key = of_key and job.key_seq > behind
+    order by job.key_seq
+    for update
+  ) as l;
+  update leasehold.job set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
+  where job.id = any (rest);
+  perform leasehold.finish('cancelled', to_cancel, null, reasons, lets_in => false);
 end
 $$;
 
@@ -236,38 +256,52 @@ as $$
 declare
   parked record;
   ids bigint[];
+  reasons text[];
   moved integer := 0;
 begin
   for parked in
-    select distinct k.queue, k.key, head.key_seq
-    from unnest(queues, keys) as k (queue, key)
+    select distinct k.queue, k.key from unnest(queues, keys) as k (queue, key)
     join leasehold.queue q on q.name = k.queue and q.ordered and q.on_dead_letter = 'park'
-    cross join lateral (
-      select d.key_seq from leasehold.dead_letter d
-      where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
-      order by d.key_seq
-      limit 1
-    ) head
+    where exists (
+      select from leasehold.dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+    )
   loop
-    select array_agg(l.id) into ids from (
-      select job.id from leasehold.job
-      where job.queue = parked.queue and job.partition_key = parked.key and job.key_seq > parked.key_seq
-        and job.claim_id is null
-      order by job.key_seq
-      limit 1000
-      for update skip locked
-    ) as l;
-    if cardinality(ids) = 1000 then
-      insert into leasehold.order_check (queue, key) values (parked.queue, parked.key);
+    -- With the row of the key locked no redrive is under way: what it has revived must not be parked again.
+    perform from leasehold.order_key o where o.queue = parked.queue and o.key = parked.key for update skip locked;
+    if found then
+      select array_agg(l.id), array_agg('parked'::text) into ids, reasons
+      from (
+        select job.id from leasehold.job
+        where job.queue = parked.queue and job.partition_key = parked.key and job.claim_id is null and job.key_seq > (
+          select d.key_seq from leasehold.dead_letter d
+          where d.blocks_key and d.queue = parked.queue and d.partition_key = parked.key
+          order by d.key_seq
+          limit 1
+        )
+        order by job.key_seq
+        limit 1000
+        for update skip locked
+      ) as l;
+      moved := moved + leasehold.finish('dead_letter', ids, null, reasons, lets_in => false);
+      -- More than a thousand, or one that another transaction has locked.
+      continue when not exists (
+        select from leasehold.job
+        where job.queue = parked.queue and job.partition_key = parked.key and job.claim_id is null and job.key_seq > (
+          select d.key_seq from leasehold.dead_letter d
+          where d.blocks_key and d.queue = parked.queue and d.partition_key = parked.key
+          order by d.key_seq
+          limit 1
+        )
+      );
     end if;
-    moved := moved + leasehold.finish('dead_letter', ids, null, array_fill('parked'::text, array[cardinality(ids)]));
+    insert into leasehold.order_check (queue, key) values (parked.queue, parked.key);
   end loop;
   return moved;
 end
 $$;
 
 -- The jobs that follow these heads in their keys, as long as each can run now: due, of a kind that was asked for, not asked to be
--- cancelled, never crashed. With their heads there are a thousand at most: heads beyond that are left out. All are locked when
+-- cancelled, never crashed, and not behind a dead letter that blocks the key. With their heads there are a thousand at most: heads beyond that are left out. All are locked when
 -- this returns. A run ends before a job that another transaction has locked, since that job may stay.
 --
 -- Of a fair queue the rest of max_jobs is shared by its keys, however long a run may be. `more`: one had as many as it may.
@@ -303,7 +337,12 @@ begin
         partition by h.place order by f.step) as runs, row_number() over (partition by h.place order by f.step) as nth
       from unnest(heads) with ordinality as h (id, place)
       cross join lateral (
-        select job.queue, job.partition_key, job.key_seq, job.queue <> all (ordered_queues) as is_fair
+        select job.queue, job.partition_key, job.key_seq, job.queue <> all (ordered_queues) as is_fair, (
+            select d.key_seq from leasehold.dead_letter d
+            where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq > job.key_seq
+            order by d.key_seq
+            limit 1
+          ) as blocked_from
         from leasehold.job where job.id = h.id limit 1
       ) head
       cross join lateral (
@@ -311,8 +350,10 @@ begin
             when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
             then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
           end as size,
-          job.claim_id is null and job.crashes = 0 and job.available_at <= at and job.cancel_requested_at is null
-            and (job.expires_at is null or job.expires_at > at) and job.kind = any (kinds) as can_run
+          -- The walk has judged the head.
+          job.key_seq = head.key_seq or job.claim_id is null and job.crashes = 0 and job.available_at <= at
+            and job.cancel_requested_at is null and (job.expires_at is null or job.expires_at > at)
+            and job.kind = any (kinds) and (head.blocked_from is null or job.key_seq < head.blocked_from) as can_run
         from leasehold.job
         where job.queue = head.queue and job.partition_key = head.partition_key and job.key_seq >= head.key_seq
         order by job.key_seq

@@ -143,7 +143,7 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
     if (row.key_seq === null) claimed.push(toClaimedJob(request.claimId, at, row))
     else {
       keys ??= new Map()
-      listIn(keys, `${row.queue}/${row.partition_key}`).push(row)
+      listIn(keys, `${row.queue}\0${row.partition_key}`).push(row)
     }
   }
   for (const ofKey of keys?.values() ?? []) claimed.push(toRun(request.claimId, at, ofKey))

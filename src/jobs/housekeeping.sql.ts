@@ -10,7 +10,8 @@
 // (decisions/0007). It may have started, so it no longer expires.
 //
 // Of a run only the first job that is left can have started. The others waited for it: they are blocked again, and spent nothing.
-// What was returned is so before finish() lets the next job of a key in.
+// What was returned is so before finish() lets the next job of a key in. The one in front may have been completed since this
+// statement began: advance() looks once more.
 //   $1 claims at most  $2 jobs at most, give or take a claim  $3 whether a hold counts (LOOK_BEFORE_SWEEP)
 export const SWEEP = `-- claim.sweep
 with locked as materialized (
@@ -30,7 +31,7 @@ with locked as materialized (
   from expired e
   cross join lateral (select distinct unnest(e.job_ids)) as held (job_id)
   left join lateral (
-    select job.id, job.lease_generation, job.claimed_at, job.attempts, job.max_attempts, job.crashes,
+    select job.id, job.queue, job.partition_key, job.lease_generation, job.claimed_at, job.attempts, job.max_attempts, job.crashes,
       job.cancel_requested_at, job.cancel_reason, job.key_seq is not null and exists (
         select from leasehold.queue q where q.name = job.queue and q.ordered
       ) and exists (
@@ -90,10 +91,13 @@ select claim, id, lease_generation, next, array(
       and (select count(*) from returned) + (select count(*) from returned_unblamed)
         + (select count(*) from returned_rest) >= 0
     group by next, worker_id
-  ) as finished
+  ) as finished, (
+    select leasehold.advance(array_agg(queue), array_agg(partition_key)) from judged
+    where waited and (select count(*) from returned_rest) >= 0 having count(*) > 0
+  ) as let_in
 from judged
 union all
-select id, null, null, null, null from expired`
+select id, null, null, null, null, null from expired`
 
 // Until when leases may be swept that expired: until now, unless the database was away. It was when its server has started
 // since the last sweep looked, or when no sweep has looked for $1 ms. Then workers that live need time to renew or to release:

@@ -107,7 +107,7 @@ with looked as materialized (
       else 'failed' end::leasehold.attempt_outcome, error
   from looked where id is not null
 ), answered as materialized (
-  select position, id, queue, verb, next_at, next, error,
+  select position, id, claim_id, queue, verb, next_at, next, error,
     case next when 'cancelled' then coalesce(case verb when 'cancel' then reason end, cancel_reason) else reason end as reason,
     coalesce(next, (
       select 'busy' from leasehold.job j where j.id = asked and j.claim_id = looked.claim_id
@@ -115,7 +115,7 @@ with looked as materialized (
   from looked
 )
 select position, case outcome
-    when 'pending' then leasehold.requeue(id, next_at, verb in ('snooze', 'release'), verb = 'fail')
+    when 'pending' then leasehold.requeue(id, claim_id, next_at, verb in ('snooze', 'release'), verb = 'fail')
     else outcome
   end as outcome, array(
     select leasehold.finish(next::leasehold.job_status, array_agg(id), $7, array_agg(reason), array_agg(error))

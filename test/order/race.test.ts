@@ -1,0 +1,117 @@
+// Races in a key, forced: one transaction is stopped where it has looked and not yet acted, others commit, it goes on.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { complete } from '../../src/jobs/completion.ts'
+import { enqueue } from '../../src/jobs/enqueue.ts'
+import { SWEEP } from '../../src/jobs/housekeeping.sql.ts'
+import { cancel, redrive } from '../../src/jobs/operator.ts'
+import { settle } from '../../src/jobs/outcome.ts'
+import { waitUntilBlocked } from '../support/database.ts'
+import { pause } from '../support/interleave.ts'
+import {
+  broken,
+  bury,
+  claimRun,
+  claimRuns,
+  enqueueInKey,
+  idsOf,
+  nothingLeft,
+  orderedQueue,
+  stopsIn,
+} from '../support/order.ts'
+import { completeAll, jobRow, newWorker, session } from '../support/queue.ts'
+
+const worker = newWorker()
+
+test('a job whose predecessor completes while the sweep looks at both is not stuck', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  await enqueueInKey(lane, 2)
+  const [first, second] = await claimRun(lane, { worker })
+  await db.clock.advance('31 s')
+  const late = await pause(db, SWEEP, [100, 20_000, false])
+  await complete(lane, worker, [first!])
+  await late.resume()
+  assert.deepEqual(await broken(db), [])
+  assert.equal((await jobRow(db, second!.jobId)).status, 'pending')
+})
+
+test('a cancellation that looked before a redrive lets no second job in', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  const [first, second] = await enqueueInKey(lane, 3)
+  const [head] = await claimRun(lane, { worker, runLength: 1 })
+  await bury(lane, worker, head!)
+  const canceller = await stopsIn(db, 'advance', 'with moved as (')
+  const cancelled = cancel(canceller.lane, [second!])
+  await canceller.arrived()
+  assert.deepEqual(await redrive(lane, [first!]), [first])
+  await canceller.open()
+  await cancelled
+  assert.deepEqual(await broken(db), [])
+  assert.deepEqual(idsOf(await claimRuns(lane)), [first])
+})
+
+test('a run ends before a dead letter that blocks the key', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  const [first, second, third] = await enqueueInKey(lane, 3)
+  const run = await claimRun(lane, { worker })
+  // The first job is locked while the outcome of the second is recorded.
+  const other = await session(db)
+  await other.client.query('begin')
+  await other.client.query('select from leasehold.job where id = $1 for update', [first])
+  await bury(lane, worker, run[1]!)
+  await other.client.query('rollback')
+  await settle(lane, worker, [{ ...run[0]!, verb: 'release' }])
+  assert.deepEqual(idsOf(await claimRun(lane, { worker })), [first])
+  assert.deepEqual(await broken(db), [])
+  assert.deepEqual([(await jobRow(db, second!)).status, (await jobRow(db, third!)).label], ['dead_letter', 'blocked'])
+})
+
+test('a job behind, whose cancellation was requested, is cancelled when the rest of its run is returned', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  const [first, second, third] = await enqueueInKey(lane, 3)
+  const [head] = await claimRun(lane, { worker })
+  assert.equal((await cancel(lane, [second!], { reason: 'why' }))[0]?.outcome, 'requested')
+  await settle(lane, worker, [{ ...head!, verb: 'fail', error: 'x', delayMs: 0 }])
+  const row = await jobRow(db, second!)
+  assert.deepEqual([row.status, row.reason], ['cancelled', 'why'])
+  const again = await claimRun(lane, { worker })
+  assert.deepEqual(idsOf(again), [first, third])
+  await completeAll(lane, worker, again)
+  await nothingLeft(db)
+})
+
+test('jobs that a redrive has just revived are not parked by a check that looked before', async (t) => {
+  const { db, lane } = await orderedQueue(t, 'park')
+  const ids = await enqueueInKey(lane, 3)
+  await bury(lane, worker, (await claimRun(lane, { worker }))[0]!)
+  const later = (await enqueueInKey(lane, 1))[0]!
+  const checker = await stopsIn(db, 'park_behind', 'select array_agg(l.id)')
+  const checked = claimRuns(checker.lane)
+  await checker.arrived()
+  const operator = await session(db)
+  const redriven = redrive(operator.lane, [ids[0]!])
+  await Promise.race([redriven, waitUntilBlocked(await db.connect(), operator.pid)])
+  await checker.open()
+  const taken = await checked
+  assert.deepEqual(new Set(await redriven).has(ids[0]!), true)
+  assert.deepEqual(await broken(db), [])
+  await completeAll(lane, worker, taken)
+  const seen: string[] = []
+  for (let run = await claimRun(lane, { worker }); run.length > 0; run = await claimRun(lane, { worker })) {
+    seen.push(...idsOf(run))
+    await completeAll(lane, worker, run)
+  }
+  assert.deepEqual(seen, [...ids, later])
+  await nothingLeft(db)
+})
+
+test('a queue and a key that contain a slash are not mistaken for another queue and key', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  await db.pool.query("insert into leasehold.queue (name, ordered) values ('a', true), ('a/b', true)")
+  await enqueue(lane, [
+    { kind: 'mail', queue: 'a', partitionKey: 'b/c', input: 1 },
+    { kind: 'mail', queue: 'a/b', partitionKey: 'c', input: 2 },
+  ])
+  const claimed = await claimRuns(lane, { queues: ['a', 'a/b'], worker })
+  assert.equal(claimed.length, 2)
+})
