@@ -199,7 +199,7 @@ create table leasehold.order_check (
 create table leasehold.order_key (
   queue text not null,
   key text not null,
-  enqueued_at timestamp with time zone not null,
+  reused boolean not null default false,
   constraint order_key_pkey PRIMARY KEY (queue, key)
 ) with (fillfactor=70, vacuum_truncate=off, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 
@@ -843,8 +843,7 @@ declare
   ids bigint[];
   key_queues text[];
   key_keys text[];
-  new_queues text[];
-  new_keys text[];
+  new_keys boolean[];
 begin
   select array_agg(i.more ->> 'partition_key' order by i.place), min(i.queue) filter (
       where i.more ->> 'partition_key' is null and i.queue = any (ordered_queues))
@@ -881,21 +880,30 @@ begin
     where i.key is not null and i.queue = any (ordered_queues || fair_queues) and i.taken is not true
     order by i.queue, i.key
   ) as k;
-  if key_queues is not null then
-    with locked as (
-      insert into "leasehold".order_key (queue, key, enqueued_at)
-      select k.queue, k.key, at from unnest(key_queues, key_keys) as k (queue, key)
-      on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at
-      returning order_key.queue, order_key.key, order_key.xmax = 0 as is_new
-    )
-    select array_agg(l.queue), array_agg(l.key) into new_queues, new_keys
-    from locked l where l.is_new and l.queue = any (fair_queues);
-  end if;
+  with locked as (
+    insert into "leasehold".order_key (queue, key)
+    select k.queue, k.key from unnest(key_queues, key_keys) as k (queue, key)
+    on conflict (queue, key) do update set reused = true
+    returning order_key.queue, order_key.key, not order_key.reused as is_new
+  )
+  select array_agg(l.queue), array_agg(l.key), array_agg(l.is_new) into key_queues, key_keys, new_keys from locked l;
   -- A new statement, hence a new snapshot: it sees what committed while this waited for the keys.
   return query
-    with input as materialized (
-      select i.*, i.queue = any (ordered_queues) as ordered,
-        i.key is not null and i.queue = any (ordered_queues || fair_queues) as in_key,
+    with keys as materialized (
+      -- A key whose row is new has no job that would have to let this one in. Of any other the last job is looked for first:
+      -- it is mostly there, and those that have left lie at the beginning.
+      select k.queue, k.key, not k.is_new and (exists (
+          select from "leasehold".job
+          where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+            and (job.claim_id is null or k.queue = any (ordered_queues))
+          order by job.key_seq desc
+        ) or exists (
+          select from "leasehold".dead_letter b
+          where b.blocks_key and b.queue = k.queue and b.partition_key = k.key
+        )) as is_taken
+      from unnest(key_queues, key_keys, new_keys) as k (queue, key, is_new)
+    ), input as materialized (
+      select i.*, i.key is not null and i.queue = any (ordered_queues || fair_queues) as in_key,
         row_number() over (partition by i.queue, i.key order by i.place) = 1 as is_first
       from unnest(queues, kinds, payloads, priorities, max_attempts, buckets, delays_ms, more, partition_keys, ids,
         idempotency_keys, taken) with ordinality
@@ -913,34 +921,17 @@ begin
         kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked)
       select d.job_id, coalesce((d.more ->> 'available_at')::timestamptz, at + d.delay_ms * interval '1 ms'), at,
         d.max_attempts, d.priority, d.bucket, (d.more ->> 'expires_at')::timestamptz, d.queue, d.kind, d.payload::jsonb,
-        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq, d.in_key and (
-          not d.is_first
-          or exists (
-            select from "leasehold".job
-            where job.queue = d.queue and job.partition_key = d.key and job.key_seq is not null
-              and (d.ordered or job.claim_id is null)
-          ) and not exists (
-            -- Of a fair queue: what is there was returned, after the row of its key was deleted.
-            select from unnest(new_queues, new_keys) as n (queue, key) where n.queue = d.queue and n.key = d.key
-          )
-          or exists (
-            select from "leasehold".dead_letter b
-            where b.blocks_key and b.queue = d.queue and b.partition_key = d.key
-          )
-        )
-      from drawn d
+        d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq,
+        d.in_key and (not d.is_first or k.is_taken)
+      from drawn d left join keys k on k.queue = d.queue and k.key = d.key
       returning job.queue, job.partition_key, job.available_at, job.blocked
     ), to_check as (
-      -- What is parked behind a dead letter is moved by a check. A snapshot older than this statement may show a job that
-      -- has left: the check lets the new one in.
+      -- What is parked behind a dead letter is moved by a check.
       insert into "leasehold".order_check (queue, key)
       select distinct a.queue, a.partition_key from added a join "leasehold".queue q on q.name = a.queue
-      where a.blocked and (
-        current_setting('transaction_isolation') <> 'read committed'
-        or q.on_dead_letter = 'park' and exists (
-          select from "leasehold".dead_letter b
-          where b.blocks_key and b.queue = a.queue and b.partition_key = a.partition_key
-        )
+      where a.blocked and q.on_dead_letter = 'park' and exists (
+        select from "leasehold".dead_letter b
+        where b.blocks_key and b.queue = a.queue and b.partition_key = a.partition_key
       )
     ), woken as (
       select "leasehold".wake(array(
@@ -1297,9 +1288,9 @@ begin
   if queues is null then
     return;
   end if;
-  insert into "leasehold".order_key (queue, key, enqueued_at)
-  select k.queue, k.key, "leasehold".clock() from unnest(queues, keys) as k (queue, key)
-  on conflict (queue, key) do update set enqueued_at = excluded.enqueued_at;
+  insert into "leasehold".order_key (queue, key)
+  select k.queue, k.key from unnest(queues, keys) as k (queue, key)
+  on conflict (queue, key) do update set reused = true;
   return query
     with picked as materialized (
       select d.id from "leasehold".dead_letter d where d.id = any (ids || array(
