@@ -431,6 +431,7 @@ CREATE OR REPLACE FUNCTION leasehold.check_order(queues text[])
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 declare
   at_queues text[];
@@ -439,7 +440,22 @@ begin
   with due as (
     delete from "leasehold".order_check
     where order_check.id = any (array(
-      select c.id from "leasehold".order_check c where c.queue = any (queues) order by c.id limit 1000 for update skip locked
+      select c.id from "leasehold".order_check c
+      left join lateral (
+        select true as is_free from "leasehold".order_key o where o.queue = c.queue and o.key = c.key for update skip locked
+      ) k on true
+      where c.queue = any (queues) and (
+        k.is_free
+        or (
+          select j.blocked from "leasehold".job j
+          where j.queue = c.queue and j.partition_key = c.key and j.key_seq is not null and j.claim_id is null
+          order by j.key_seq
+          limit 1
+        )
+        or not exists (select from "leasehold".order_key o where o.queue = c.queue and o.key = c.key)
+      )
+      order by c.id
+      limit 1000
     ))
     returning order_check.queue, order_check.key
   )

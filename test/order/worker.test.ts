@@ -95,3 +95,21 @@ test('two enqueues in one transaction keep their order', async (t) => {
     ['ready', 'blocked'],
   )
 })
+
+test('claims write nothing while a producer keeps a key that is empty', async (t) => {
+  const { db, lh } = await scene(t)
+  await lh.configure([queue('step', { ordered: true })])
+  await lh.enqueue(step, { key: 'k', n: 1 }, { partitionKey: 'k' })
+  const [first] = await lh.claim([step])
+  const tx = await db.connect()
+  await tx.query('begin')
+  await lh.enqueue(step, { key: 'k', n: 2 }, { tx, partitionKey: 'k' })
+  await first!.complete()
+  const notes = async () => (await db.pool.query('select id, ctid::text, xmax::text from leasehold.order_check')).rows
+  const before = await notes()
+  assert.equal(before.length, 1)
+  for (let look = 0; look < 5; look++) assert.equal((await lh.claim([step])).length, 0)
+  assert.deepEqual(await notes(), before)
+  await tx.query('commit')
+  assert.equal((await lh.claim([step])).length, 1)
+})
