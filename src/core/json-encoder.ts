@@ -19,6 +19,11 @@ const DEFAULT_DEPTH = 100
 // The walk is recursive; this many levels fit a stack that is already half used.
 const MAX_DEPTH = 500
 
+/** The inputs of a kind have the same keys, so what was found about a short one is kept. */
+const PLAIN_KEYS = new Map<string, string>()
+const KEYS_KEPT = 1_000
+const LONGEST_KEY_KEPT = 50
+
 /** Throws a ValueNotStorableError that names the path. */
 export function encodeExactly(value: unknown, limits?: StorableLimits): string {
   return new Encoder(limits).encode(value)
@@ -101,7 +106,8 @@ class Encoder {
   }
 
   object(value: object, depth: number, afterToJSON: boolean): void {
-    const before = { pieces: this.pieces.length, length: this.length }
+    const { length } = this
+    const pieces = this.pieces.length
     try {
       const ancestor = this.ancestors.indexOf(value)
       if (ancestor >= 0 && ancestor < depth) {
@@ -119,8 +125,8 @@ class Encoder {
     } catch (thrown) {
       // A trap or a toJSON threw, or the stack overflowed: discard the output of this object.
       if (this.stop !== undefined) throw this.stop
-      this.pieces.length = before.pieces
-      this.length = before.length
+      this.pieces.length = pieces
+      this.length = length
       this.bad(depth, `reading it threw: ${safeText(thrown, 200)}`, '[unreadable]', { cause: thrown })
     }
   }
@@ -129,11 +135,10 @@ class Encoder {
     const isArray = Array.isArray(value)
     const plain = isPlain(value, isArray)
     if (!plain && this.special(value, depth)) return
-    if (this.refuses) this.refuseConverted(value, depth)
+    if (this.refuses && !plain) this.refuseConverted(value, depth)
     const toJSON = afterToJSON ? undefined : (value as { toJSON?: unknown }).toJSON
     if (typeof toJSON === 'function') {
-      const key = depth === 0 ? '' : String(this.path[depth - 1])
-      this.value(Reflect.apply(toJSON, value, [key]), depth, true)
+      this.converted(value, toJSON as (key: string) => unknown, depth)
     } else if (this.refuses && !plain) {
       const name = className(value, 'class')
       throw this.refusal(depth, `an instance of ${name} loses its type; pass a plain object or array`)
@@ -141,6 +146,8 @@ class Encoder {
       throw this.refusal(depth, 'it has a symbol as a key, which JSON leaves out; use string keys')
     } else if (isArray) {
       this.array(value, depth)
+    } else if (this.refuses) {
+      this.fields(value, depth, plain)
     } else if (types.isMap(value)) {
       this.array([...Map.prototype.entries.call(value)], depth)
     } else if (types.isSet(value)) {
@@ -148,6 +155,15 @@ class Encoder {
     } else {
       this.fields(value, depth, plain)
     }
+  }
+
+  converted(value: object, toJSON: (key: string) => unknown, depth: number): void {
+    if (this.refuses) {
+      const remedy = 'it has a toJSON method, so something else would come back; pass what that returns'
+      throw this.refusal(depth, remedy)
+    }
+    const key = depth === 0 ? '' : String(this.path[depth - 1])
+    this.value(Reflect.apply(toJSON, value, [key]), depth, true)
   }
 
   /** Built-ins that JSON gets wrong with or without a toJSON. True when the value has been written or refused. */
@@ -175,9 +191,7 @@ class Encoder {
           ? 'a Map has no JSON form; pass Object.fromEntries(map)'
           : types.isSet(value)
             ? 'a Set has no JSON form; pass [...set]'
-            : typeof (value as { toJSON?: unknown }).toJSON === 'function'
-              ? 'it has a toJSON method, so something else would come back; pass what that returns'
-              : undefined
+            : undefined
     if (remedy !== undefined) throw this.refusal(depth, remedy)
   }
 
@@ -199,13 +213,17 @@ class Encoder {
 
   fields(value: object, depth: number, plain: boolean): void {
     const keys = Object.keys(value)
+    // A Date or a Map that has lost its prototype. With keys of its own it would pass for an object in any case.
+    if (this.refuses && keys.length === 0) this.refuseConverted(value, depth)
     let separator = '{'
     for (const key of keys) {
       this.path[depth] = key
       const child = this.member(value, key, depth + 1)
       if (child === undefined) continue
-      this.write(separator + this.quotedKey(key, depth + 1))
+      this.write(separator)
+      this.write(PLAIN_KEYS.get(key) ?? this.quotedKey(key, depth + 1))
       this.value(child, depth + 1)
+      if (this.length > this.maxBytes) this.tooLarge()
       separator = ','
     }
     // A Promise, a RegExp, a WeakMap: the name is more useful than {}.
@@ -224,13 +242,13 @@ class Encoder {
   }
 
   quotedKey(key: string, depth: number): string {
-    if (key !== '__proto__') return `${this.quoted(key, depth)}:`
+    if (key !== '__proto__') return remembered(key, `${this.quoted(key, depth)}:`)
     // Copied onto another object by assignment, it would replace the prototype.
     if (this.refuses) throw this.refusal(depth, 'a key named __proto__ is not safe to copy; rename it')
     return '"[__proto__]":'
   }
 
-  /** Keys pass through here too, so this size check also ends a walk over fields. */
+  /** What is longer than the limit is not even looked at. */
   quoted(text: string, depth: number): string {
     if (text.length > this.maxBytes - this.length) {
       this.write(JSON.stringify(replaceUnstorable(text.slice(0, 1000))))
@@ -270,6 +288,12 @@ class Encoder {
     }
     return text
   }
+}
+
+function remembered(key: string, quoted: string): string {
+  const isPlainKey = key.length <= LONGEST_KEY_KEPT && !NEEDS_CARE.test(key)
+  if (isPlainKey && PLAIN_KEYS.size < KEYS_KEPT) PLAIN_KEYS.set(key, quoted)
+  return quoted
 }
 
 function within(given: number | undefined, standard: number, ceiling: number): number {

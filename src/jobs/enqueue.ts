@@ -71,7 +71,8 @@ interface Encoded {
  */
 export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enqueued | Conflicting)[]> {
   if (jobs.length > MAX_BATCH) throw new InvalidOptionError('jobs', `a call takes at most ${MAX_BATCH}`)
-  const encoded = jobs.map(encode)
+  const encoded: Encoded[] = []
+  for (const job of jobs) encoded.push(encode(job, encoded.at(-1)))
   if (encoded.length === 0) return []
   if (encoded.some((job) => job.key !== null)) return enqueueKeyed(lane, encoded)
   const ids = encoded.some((job) => job.ordered) ? await inOrder(lane, encoded) : await enqueuePlain(lane, encoded)
@@ -161,26 +162,36 @@ async function storeKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<readonl
   return stored.length === 0 ? enqueueInOrder(lane, jobs, keys) : stored
 }
 
-function encode(job: NewJob): Encoded {
-  const kind = checkText('kind', job.kind, 200)
-  const more: Record<string, unknown> = {}
-  if (job.availableAt !== undefined) more.available_at = checkDate('availableAt', job.availableAt)
-  if (job.expiresAt !== undefined) more.expires_at = checkDate('expiresAt', job.expiresAt)
-  if (job.partitionKey !== undefined) more.partition_key = checkText('partitionKey', job.partitionKey, 1000)
-  if (job.metadata !== undefined) more.metadata = JSON.parse(encodeInput(job.metadata, { bytes: 65_536 }))
+/** `previous`: names that were checked already. */
+function encode(job: NewJob, previous: Encoded | undefined): Encoded {
+  const kind = job.kind === previous?.kind ? job.kind : checkText('kind', job.kind, 200)
+  const more = encodeMore(job)
+  const queue = job.queue === undefined ? kind : job.queue
   return {
-    queue: job.queue === undefined ? kind : checkText('queue', job.queue, 200),
+    queue: queue === kind || queue === previous?.queue ? queue : checkText('queue', queue, 200),
     kind,
     payload: encodeInput(job.input),
     priority: checkInteger('priority', job.priority ?? 5, 0, 9),
     maxAttempts: checkInteger('maxAttempts', job.maxAttempts ?? 5, 1, 32_767),
     bucket: job.partitionKey === undefined ? anyBucket() : bucketOf(job.partitionKey),
     delayMs: checkMilliseconds('delayMs', job.delayMs ?? 0),
-    more: Object.keys(more).length === 0 ? null : JSON.stringify(more),
+    more,
     key: job.idempotencyKey === undefined ? null : checkText('idempotencyKey', job.idempotencyKey, 1000),
     keepKeyMs: checkMilliseconds('keepKeyMs', job.keepKeyMs ?? KEEP_KEY_MS),
     ordered: job.ordered === true,
   }
+}
+
+/** What few jobs have. */
+function encodeMore({ availableAt, expiresAt, partitionKey, metadata }: NewJob): string | null {
+  const isUsual = availableAt === undefined && expiresAt === undefined
+  if (isUsual && partitionKey === undefined && metadata === undefined) return null
+  const more: Record<string, unknown> = {}
+  if (availableAt !== undefined) more.available_at = checkDate('availableAt', availableAt)
+  if (expiresAt !== undefined) more.expires_at = checkDate('expiresAt', expiresAt)
+  if (partitionKey !== undefined) more.partition_key = checkText('partitionKey', partitionKey, 1000)
+  if (metadata !== undefined) more.metadata = JSON.parse(encodeInput(metadata, { bytes: 65_536 }))
+  return JSON.stringify(more)
 }
 
 /** They differ in nothing but their input and their bucket. */

@@ -17,7 +17,7 @@
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
 const COMPLETED = `with held as materialized (
   select id from leasehold.job
-  where id = any ($1::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
+  where id = any ((select $1::bigint[])::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
   for update skip locked
 ), ended as (
   delete from leasehold.job where id = any (array(select id from held))
