@@ -295,7 +295,7 @@ CREATE INDEX queue_paused ON leasehold.queue USING btree (name) WHERE (paused_at
 
 CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
 
-CREATE OR REPLACE FUNCTION leasehold.advance(queues text[], keys text[])
+CREATE OR REPLACE FUNCTION leasehold.advance(queues text[], keys text[], from_seqs bigint[] DEFAULT NULL::bigint[])
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -311,6 +311,7 @@ AS $function$
 #variable_conflict use_column
 declare
   at constant timestamptz := "leasehold".clock();
+  is_completion constant boolean := from_seqs is not null;
   ordered boolean[];
   heads bigint[];
   locked bigint[];
@@ -326,13 +327,17 @@ begin
   end if;
   select array_agg(k.queue), array_agg(k.key), array_agg((
     select q.ordered from "leasehold".queue q where q.name = k.queue
-  )) into queues, keys, ordered
-  from (select distinct i.queue, i.key from unnest(queues, keys) as i (queue, key) order by i.queue, i.key) as k;
+  )), array_agg(k.from_seq) into queues, keys, ordered, from_seqs
+  from (
+    select i.queue, i.key, coalesce(min(i.from_seq), 0) as from_seq
+    from unnest(queues, keys, from_seqs) as i (queue, key, from_seq)
+    group by i.queue, i.key order by i.queue, i.key
+  ) as k;
   select array_agg(head.id order by k.place) into heads
-  from unnest(queues, keys, ordered) with ordinality as k (queue, key, ordered, place)
+  from unnest(queues, keys, ordered, from_seqs) with ordinality as k (queue, key, ordered, from_seq, place)
   left join lateral (
     select job.id from "leasehold".job
-    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    where job.queue = k.queue and job.partition_key = k.key and job.key_seq >= k.from_seq
       and (k.ordered or job.claim_id is null)
     order by job.key_seq
     limit 1
@@ -344,12 +349,12 @@ begin
     where job.id = any (locked) and job.blocked and job.claim_id is null and not exists (
       select from "leasehold".dead_letter d
       where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
-    ) and not exists (
+    ) and (is_completion or not exists (
       -- Since the look above a dead letter that blocked the key may have been redriven: it comes first.
       select from "leasehold".job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
         and (ahead.claim_id is null or (select q.ordered from "leasehold".queue q where q.name = ahead.queue))
-    )
+    ))
     returning job.queue, job.available_at
   )
   select count(*), array_agg(distinct moved.queue) filter (where moved.available_at <= at) into let_in, woken from moved;
@@ -363,14 +368,16 @@ begin
   insert into "leasehold".order_check (queue, key)
   select k.queue, k.key from unnest(queues, keys, heads) as k (queue, key, head)
   where k.head is not null and k.head <> all (coalesce(locked, '{}'));
-  select array_agg(k.queue), array_agg(k.key), array_agg(k.ordered) into no_queues, no_keys, ordered
-  from unnest(queues, keys, heads, ordered) as k (queue, key, head, ordered) where k.head is null;
+  select array_agg(k.queue), array_agg(k.key), array_agg(k.ordered), array_agg(k.from_seq)
+  into no_queues, no_keys, ordered, from_seqs
+  from unnest(queues, keys, heads, ordered, from_seqs) as k (queue, key, head, ordered, from_seq) where k.head is null;
   if no_queues is null then
     return let_in;
   end if;
   -- A producer that has the row of the key may have stored a job behind what has just left.
-  select array_agg(o.queue), array_agg(o.key), array_agg(k.ordered) into idle_queues, idle_keys, ordered
-  from unnest(no_queues, no_keys, ordered) as k (queue, key, ordered)
+  select array_agg(o.queue), array_agg(o.key), array_agg(k.ordered), array_agg(k.from_seq)
+  into idle_queues, idle_keys, ordered, from_seqs
+  from unnest(no_queues, no_keys, ordered, from_seqs) as k (queue, key, ordered, from_seq)
   cross join lateral (
     select order_key.queue, order_key.key from "leasehold".order_key
     where order_key.queue = k.queue and order_key.key = k.key
@@ -385,25 +392,23 @@ begin
   end if;
   -- With the row of the key locked, no producer can add to it: what is empty now stays so until this transaction commits. One may
   -- have committed since the first look.
-  select array_agg(k.queue), array_agg(k.key) into queues, keys
-  from unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
-  where exists (
-    select from "leasehold".job
-    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
-      and (k.ordered or job.claim_id is null)
-  );
-  delete from "leasehold".order_key o
-  using unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
-  where o.queue = k.queue and o.key = k.key
-    and not exists (
+  with looked as materialized (
+    select k.*, exists (
       select from "leasehold".job
-      where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      where job.queue = k.queue and job.partition_key = k.key and job.key_seq >= k.from_seq
         and (k.ordered or job.claim_id is null)
+    ) as is_used
+    from unnest(idle_queues, idle_keys, ordered, from_seqs) as k (queue, key, ordered, from_seq)
+  ), removed as (
+    delete from "leasehold".order_key o
+    using looked l
+    where o.queue = l.queue and o.key = l.key and not l.is_used and not exists (
+      select from "leasehold".dead_letter d where d.blocks_key and d.queue = l.queue and d.partition_key = l.key
     )
-    and not exists (
-      select from "leasehold".dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
-    );
-  return let_in + "leasehold".advance(queues, keys);
+  )
+  select array_agg(l.queue), array_agg(l.key), array_agg(l.from_seq) into queues, keys, from_seqs
+  from looked l where l.is_used;
+  return let_in + "leasehold".advance(queues, keys, case when is_completion then from_seqs end);
 end
 $function$
 ;
@@ -673,7 +678,7 @@ CREATE OR REPLACE FUNCTION leasehold.clock()
 RETURN statement_timestamp()
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision, results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], lets_in boolean DEFAULT false)
+CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision, results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], run_from bigint[] DEFAULT NULL::bigint[])
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -687,7 +692,8 @@ begin
   for place in 1 .. cardinality(claim_ids) loop
     last := first + sizes[place] - 1;
     if "leasehold".finish('completed', job_ids[first:last], worker_id, results => results[first:last],
-      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms, lets_in => lets_in) < sizes[place]
+      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms,
+      lets_in => run_from is not null, run_from => run_from[first:last]) < sizes[place]
     then
       raise no_data_found;
     end if;
@@ -958,7 +964,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.finish(status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] DEFAULT NULL::text[], errors jsonb[] DEFAULT NULL::jsonb[], results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], fence bigint DEFAULT NULL::bigint, keep_all_ms double precision DEFAULT NULL::double precision, lets_in boolean DEFAULT NULL::boolean)
+CREATE OR REPLACE FUNCTION leasehold.finish(status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] DEFAULT NULL::text[], errors jsonb[] DEFAULT NULL::jsonb[], results jsonb[] DEFAULT NULL::jsonb[], keep_ms double precision[] DEFAULT NULL::double precision[], fence bigint DEFAULT NULL::bigint, keep_all_ms double precision DEFAULT NULL::double precision, lets_in boolean DEFAULT NULL::boolean, run_from bigint[] DEFAULT NULL::bigint[])
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -977,19 +983,21 @@ declare
   keys text[];
   seqs bigint[];
   claims bigint[];
+  from_seqs bigint[];
 begin
   if job_ids is null then
     return 0;
   end if;
   if coalesce(lets_in, finish.status <> 'completed') then
-    select array_agg(j.queue), array_agg(j.partition_key), array_agg(j.key_seq), array_agg(j.claim_id)
-    into queues, keys, seqs, claims
-    from "leasehold".job j
+    select array_agg(j.queue), array_agg(j.partition_key), array_agg(j.key_seq), array_agg(j.claim_id),
+      array_agg(r.run_from)
+    into queues, keys, seqs, claims, from_seqs
+    from "leasehold".job j join unnest(job_ids, run_from) as r (id, run_from) on r.id = j.id
     where j.id = any (job_ids) and (fence is null or j.claim_id = fence) and j.key_seq is not null;
     if queues is not null then
       moved := "leasehold".finish(finish.status, job_ids, finish.worker_id, reasons, errors, results, keep_ms, fence,
         keep_all_ms, lets_in => false);
-      perform "leasehold".leave_keys(finish.status, queues, keys, seqs, claims);
+      perform "leasehold".leave_keys(finish.status, queues, keys, seqs, claims, case when run_from is not null then from_seqs end);
       return moved;
     end if;
   end if;
@@ -1118,7 +1126,7 @@ CREATE OR REPLACE FUNCTION leasehold.key_due_at(keep_for interval)
 RETURN ((leasehold.clock() + LEAST(keep_for, '100 years'::interval)) + LEAST((keep_for / (16)::double precision), '00:30:00'::interval))
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.leave_keys(status leasehold.job_status, queues text[], keys text[], seqs bigint[], claims bigint[])
+CREATE OR REPLACE FUNCTION leasehold.leave_keys(status leasehold.job_status, queues text[], keys text[], seqs bigint[], claims bigint[], from_seqs bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1136,7 +1144,7 @@ begin
   if status = 'dead_letter' then
     perform "leasehold".park_behind(queues, keys);
   end if;
-  perform "leasehold".advance(queues, keys);
+  perform "leasehold".advance(queues, keys, from_seqs);
 end
 $function$
 ;

@@ -326,11 +326,12 @@ $$;
 --   dead_letter  to dead_letter, with reason and error; without an error, with that of its last failed attempt
 -- Lists of one call are joined by hash, never by a loop within a loop. A lease that expired counts as one more crash.
 -- Of an ordered queue the next job of each key is let in. A dead letter may block its key, as the queue is configured, unless it
--- expired. `lets_in`: whether to look for jobs of ordered queues; completions mostly know that there are none.
+-- expired. `lets_in`: whether to look for jobs of ordered queues; completions mostly know that there are none. Of those run_from
+-- has the place of the first job of each one's run.
 create function leasehold.finish(
   status leasehold.job_status, job_ids bigint[], worker_id uuid, reasons text[] default null, errors jsonb[] default null,
   results jsonb[] default null, keep_ms double precision[] default null, fence bigint default null,
-  keep_all_ms double precision default null, lets_in boolean default null
+  keep_all_ms double precision default null, lets_in boolean default null, run_from bigint[] default null
 ) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -349,19 +350,21 @@ declare
   keys text[];
   seqs bigint[];
   claims bigint[];
+  from_seqs bigint[];
 begin
   if job_ids is null then
     return 0;
   end if;
   if coalesce(lets_in, finish.status <> 'completed') then
-    select array_agg(j.queue), array_agg(j.partition_key), array_agg(j.key_seq), array_agg(j.claim_id)
-    into queues, keys, seqs, claims
-    from leasehold.job j
+    select array_agg(j.queue), array_agg(j.partition_key), array_agg(j.key_seq), array_agg(j.claim_id),
+      array_agg(r.run_from)
+    into queues, keys, seqs, claims, from_seqs
+    from leasehold.job j join unnest(job_ids, run_from) as r (id, run_from) on r.id = j.id
     where j.id = any (job_ids) and (fence is null or j.claim_id = fence) and j.key_seq is not null;
     if queues is not null then
       moved := leasehold.finish(finish.status, job_ids, finish.worker_id, reasons, errors, results, keep_ms, fence,
         keep_all_ms, lets_in => false);
-      perform leasehold.leave_keys(finish.status, queues, keys, seqs, claims);
+      perform leasehold.leave_keys(finish.status, queues, keys, seqs, claims, case when run_from is not null then from_seqs end);
       return moved;
     end if;
   end if;
@@ -431,7 +434,7 @@ $$;
 
 -- Completes large batches: each claim's jobs leave through finish() with the claim as fence. job_ids names the jobs of the
 -- first claim, then those of the next; sizes says how many each has. They are kept for keep_all_ms; null: not at all. Or each
--- has a result and a keep_ms of its own. lets_in: some are of an ordered queue. No row is locked beforehand, which took a third
+-- has a result and a keep_ms of its own. run_from is of jobs of ordered queues. No row is locked beforehand, which took a third
 -- to half of the time. So this may wait for a row that another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and it returns false:
 -- the completion that looks at each job by itself is next.
 --
@@ -439,7 +442,7 @@ $$;
 -- after the 5 ms.
 create function leasehold.complete_many(
   job_ids bigint[], claim_ids bigint[], sizes integer[], worker_id uuid, keep_all_ms double precision,
-  results jsonb[] default null, keep_ms double precision[] default null, lets_in boolean default false
+  results jsonb[] default null, keep_ms double precision[] default null, run_from bigint[] default null
 ) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -453,7 +456,8 @@ begin
   for place in 1 .. cardinality(claim_ids) loop
     last := first + sizes[place] - 1;
     if leasehold.finish('completed', job_ids[first:last], worker_id, results => results[first:last],
-      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms, lets_in => lets_in) < sizes[place]
+      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms,
+      lets_in => run_from is not null, run_from => run_from[first:last]) < sizes[place]
     then
       raise no_data_found;
     end if;

@@ -48,9 +48,13 @@ create index dead_letter_blocks on leasehold.dead_letter (queue, partition_key, 
 -- transaction. Returns how many jobs it let in. A job that is let in is available from now on, so that claims find it
 -- beyond their scan cursor, and its key goes behind those that wait.
 --
+-- Completions know the first job of the run, and everything before that has ended: from_seqs has its place for each key. So a
+-- look does not step over all that a hot key has done since the oldest snapshot that is open anywhere. And no dead letter can have
+-- been redriven in front of a job that runs.
+--
 -- The argument (0034). Each lookup is a statement of its own, so it sees what committed before it. Each job it finds it
 -- locks: a transaction that takes the same job away at the same time is seen as a lock that is not granted, never missed.
-create function leasehold.advance(queues text[], keys text[]) returns integer
+create function leasehold.advance(queues text[], keys text[], from_seqs bigint[] default null) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set enable_nestloop = on
@@ -65,6 +69,7 @@ as $$
 #variable_conflict use_column
 declare
   at constant timestamptz := leasehold.clock();
+  is_completion constant boolean := from_seqs is not null;
   ordered boolean[];
   heads bigint[];
   locked bigint[];
@@ -80,13 +85,17 @@ begin
   end if;
   select array_agg(k.queue), array_agg(k.key), array_agg((
     select q.ordered from leasehold.queue q where q.name = k.queue
-  )) into queues, keys, ordered
-  from (select distinct i.queue, i.key from unnest(queues, keys) as i (queue, key) order by i.queue, i.key) as k;
+  )), array_agg(k.from_seq) into queues, keys, ordered, from_seqs
+  from (
+    select i.queue, i.key, coalesce(min(i.from_seq), 0) as from_seq
+    from unnest(queues, keys, from_seqs) as i (queue, key, from_seq)
+    group by i.queue, i.key order by i.queue, i.key
+  ) as k;
   select array_agg(head.id order by k.place) into heads
-  from unnest(queues, keys, ordered) with ordinality as k (queue, key, ordered, place)
+  from unnest(queues, keys, ordered, from_seqs) with ordinality as k (queue, key, ordered, from_seq, place)
   left join lateral (
     select job.id from leasehold.job
-    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+    where job.queue = k.queue and job.partition_key = k.key and job.key_seq >= k.from_seq
       and (k.ordered or job.claim_id is null)
     order by job.key_seq
     limit 1
@@ -98,12 +107,12 @@ begin
     where job.id = any (locked) and job.blocked and job.claim_id is null and not exists (
       select from leasehold.dead_letter d
       where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
-    ) and not exists (
+    ) and (is_completion or not exists (
       -- Since the look above a dead letter that blocked the key may have been redriven: it comes first.
       select from leasehold.job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
         and (ahead.claim_id is null or (select q.ordered from leasehold.queue q where q.name = ahead.queue))
-    )
+    ))
     returning job.queue, job.available_at
   )
   select count(*), array_agg(distinct moved.queue) filter (where moved.available_at <= at) into let_in, woken from moved;
@@ -117,14 +126,16 @@ begin
   insert into leasehold.order_check (queue, key)
   select k.queue, k.key from unnest(queues, keys, heads) as k (queue, key, head)
   where k.head is not null and k.head <> all (coalesce(locked, '{}'));
-  select array_agg(k.queue), array_agg(k.key), array_agg(k.ordered) into no_queues, no_keys, ordered
-  from unnest(queues, keys, heads, ordered) as k (queue, key, head, ordered) where k.head is null;
+  select array_agg(k.queue), array_agg(k.key), array_agg(k.ordered), array_agg(k.from_seq)
+  into no_queues, no_keys, ordered, from_seqs
+  from unnest(queues, keys, heads, ordered, from_seqs) as k (queue, key, head, ordered, from_seq) where k.head is null;
   if no_queues is null then
     return let_in;
   end if;
   -- A producer that has the row of the key may have stored a job behind what has just left.
-  select array_agg(o.queue), array_agg(o.key), array_agg(k.ordered) into idle_queues, idle_keys, ordered
-  from unnest(no_queues, no_keys, ordered) as k (queue, key, ordered)
+  select array_agg(o.queue), array_agg(o.key), array_agg(k.ordered), array_agg(k.from_seq)
+  into idle_queues, idle_keys, ordered, from_seqs
+  from unnest(no_queues, no_keys, ordered, from_seqs) as k (queue, key, ordered, from_seq)
   cross join lateral (
     select order_key.queue, order_key.key from leasehold.order_key
     where order_key.queue = k.queue and order_key.key = k.key
@@ -139,32 +150,30 @@ begin
   end if;
   -- With the row of the key locked, no producer can add to it: what is empty now stays so until this transaction commits. One may
   -- have committed since the first look.
-  select array_agg(k.queue), array_agg(k.key) into queues, keys
-  from unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
-  where exists (
-    select from leasehold.job
-    where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
-      and (k.ordered or job.claim_id is null)
-  );
-  delete from leasehold.order_key o
-  using unnest(idle_queues, idle_keys, ordered) as k (queue, key, ordered)
-  where o.queue = k.queue and o.key = k.key
-    and not exists (
+  with looked as materialized (
+    select k.*, exists (
       select from leasehold.job
-      where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
+      where job.queue = k.queue and job.partition_key = k.key and job.key_seq >= k.from_seq
         and (k.ordered or job.claim_id is null)
+    ) as is_used
+    from unnest(idle_queues, idle_keys, ordered, from_seqs) as k (queue, key, ordered, from_seq)
+  ), removed as (
+    delete from leasehold.order_key o
+    using looked l
+    where o.queue = l.queue and o.key = l.key and not l.is_used and not exists (
+      select from leasehold.dead_letter d where d.blocks_key and d.queue = l.queue and d.partition_key = l.key
     )
-    and not exists (
-      select from leasehold.dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
-    );
-  return let_in + leasehold.advance(queues, keys);
+  )
+  select array_agg(l.queue), array_agg(l.key), array_agg(l.from_seq) into queues, keys, from_seqs
+  from looked l where l.is_used;
+  return let_in + leasehold.advance(queues, keys, case when is_completion then from_seqs end);
 end
 $$;
 
 -- Called by finish() when jobs of ordered queues have left: by which status, and of each its key, its place and its claim. What
 -- did not succeed ends its run; then the next job of each key is let in, or parked.
 create function leasehold.leave_keys(
-  status leasehold.job_status, queues text[], keys text[], seqs bigint[], claims bigint[]
+  status leasehold.job_status, queues text[], keys text[], seqs bigint[], claims bigint[], from_seqs bigint[]
 ) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -182,7 +191,7 @@ begin
   if status = 'dead_letter' then
     perform leasehold.park_behind(queues, keys);
   end if;
-  perform leasehold.advance(queues, keys);
+  perform leasehold.advance(queues, keys, from_seqs);
 end
 $$;
 

@@ -155,7 +155,8 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
 /** The head of a key, with the jobs that follow it. */
 function toRun(claimId: ClaimId, at: StoredTime, rows: Row<ClaimColumn>[]): ClaimedJob {
   rows.sort((one, other) => (comesFirst(one.key_seq!, other.key_seq!) ? -1 : 1))
-  const [head, ...run] = rows.map((row) => toClaimedJob(claimId, at, row))
+  const runFrom = rows[0]!.key_seq
+  const [head, ...run] = rows.map((row) => ({ ...toClaimedJob(claimId, at, row), runFrom }))
   return run.length === 0 ? head! : { ...head!, run }
 }
 
@@ -254,7 +255,7 @@ function toClaimedJob(claimId: ClaimId, claimedAt: StoredTime, row: Row<ClaimCol
     bucket: Number(row.partition_bucket),
     salt: row.salt!,
     metadata: row.metadata,
-    ordered: row.key_seq !== null,
+    runFrom: null,
     run: undefined,
   }
 }

@@ -30,8 +30,8 @@ export interface Completion extends Lease {
   readonly resultJson?: string
   /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
   readonly keepMs?: number | false
-  /** It is of an ordered queue: the next job of its key is let in. */
-  readonly ordered?: boolean
+  /** Of an ordered queue, whose next job is let in: the place of the first job of its run. */
+  readonly runFrom?: string | null
 }
 
 /** What was not written. refused: the lease is gone. busy: still held, but locked by another transaction; send it again. */
@@ -47,7 +47,7 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
   const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
   const refused: Lease[] = []
   const busy: Lease[] = []
-  let letIn = left.length < items.length && items.some(({ ordered }) => ordered)
+  let letIn = left.length < items.length && items.some(isOrdered)
   for (let at = 0; at < left.length; at += MANY) {
     const { first, others } = onePerJob(left.slice(at, at + MANY))
     const [row] = await lane.run<'completed' | 'let_in'>(COMPLETE, completeArguments(worker, first))
@@ -90,7 +90,7 @@ async function completeGroup(
     typeof alike === 'number' ? safeDelay(alike) : null,
     results ?? null,
     keepMs ?? null,
-    items.some(({ ordered }) => ordered === true),
+    runsOf(byClaim),
   ])
   return row!.done === 't'
 }
@@ -135,7 +135,17 @@ function completeArguments(worker: Worker, items: readonly Completion[]): unknow
     items.map(({ result, resultJson }) => resultJson ?? (result === undefined ? null : encodeSafely(result))),
     numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS)))),
     worker.id,
+    runsOf(items),
   ]
+}
+
+function isOrdered({ runFrom }: Completion): boolean {
+  return typeof runFrom === 'string'
+}
+
+function runsOf(items: readonly Completion[]): string | null {
+  if (!items.some(isOrdered)) return null
+  return numericArray(items.map(({ runFrom }) => runFrom ?? 'null'))
 }
 
 /** Completes and claims in one statement: all of it happens, or nothing. */

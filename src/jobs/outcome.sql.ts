@@ -15,6 +15,7 @@
 // took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024). No id stands twice in $1. Lists are
 // searched from their beginning, so they hold 50 jobs at most.
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
+//   $6 of an ordered queue, the place of the first job of its run
 const COMPLETED = `with held as materialized (
   select id from leasehold.job
   where id = any ((select $1::bigint[])::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
@@ -38,7 +39,8 @@ const COMPLETED = `with held as materialized (
   where keep_ms is not null or idempotency_key is not null
 ), completed as materialized (
   select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
-    array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null)
+    array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null),
+    array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)
   ) end as let_in
   from ended
 )`
@@ -51,18 +53,18 @@ select completed, let_in from completed`
 // A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed;
 // without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so the claim
 // passes it over.
-//   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
-//   $14, $15 due for so many ms  $16 share  $17 run length
+//   $1–$6 as for COMPLETE, but $5 claims as well  $7 claim id  $8 lease in ms  $9 limit  $10 kinds  $11–$14 spots, or $11 queues
+//   $15, $16 due for so many ms  $17 share  $18 run length
 export const TURN = `-- job.turn
 ${COMPLETED}
 select claimed.*, completed
 from completed
-left join leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16,
-  run_length => $17) as claimed on true`
+left join leasehold.claim($7, $5, $8, $9, $10, $11, $12, $13, $14, older_ms => $15, younger_ms => $16, share => $17,
+  run_length => $18) as claimed on true`
 
 // Large batches. False: some are locked or not held any more, and nothing was done; COMPLETE is next.
 //   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep all for so many ms; null: not at all
-//   $6, $7 results and how long to keep each, instead of $5  $8 some are of an ordered queue
+//   $6, $7 results and how long to keep each, instead of $5  $8 as $6 of COMPLETE, or null
 export const COMPLETE_MANY = `-- job.complete_many
 select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7, $8) as done`
 

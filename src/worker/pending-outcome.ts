@@ -72,8 +72,8 @@ function knownFrom(answer: Recorded, { job, outcome: { verb } }: PendingOutcome)
 
 /** The outcome with its lease, to be sent; the caller knows which verb it is. */
 export function toItem<Item extends Lease>({ job, outcome }: PendingOutcome): Item {
-  const { jobId, claimId, generation, ordered } = job.claimed
-  return { ...outcome, jobId, claimId, generation, ordered } as unknown as Item
+  const { jobId, claimId, generation, runFrom } = job.claimed
+  return { ...outcome, jobId, claimId, generation, runFrom } as unknown as Item
 }
 
 /** Finds the report that an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */

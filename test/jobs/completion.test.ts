@@ -116,6 +116,7 @@ for (const keepMs of [false, 60_000] as const) {
         keepMs || null,
         null,
         null,
+        null,
       ])
     // The fence is the claim, and not merely one of the claims of the batch.
     assert.equal((await send([MANY + 1, 19]))[0]!.done, 'f')
