@@ -77,15 +77,16 @@ export const noLocalQueue = contender(
 
 export const ordered = contender(
   'Named queues, one for each key. Many keys: as for a backlog, and a poll every 5 ms. One key: without the local queue, one ' +
-    'job at a time, one connection besides the one that listens, so that a completion is there before the next job is asked for.',
+    'job at a time, one connection besides the one that listens, so that a completion is there before the next job is asked for. ' +
+    'Each job has a runAt of its own, a millisecond after the one before: jobs of one addJobs() have the same otherwise, and start in any order.',
   OPTIONS,
-  ({ key }) => ({ queueName: key! }),
+  ({ key, orderId }) => ({ queueName: key!, runAt: new Date(orderId) }),
 )
 
 function contender(
   why: string,
   options: typeof OPTIONS,
-  spec: (input: Input) => { queueName?: string } = () => ({}),
+  spec: (input: Input) => { queueName?: string; runAt?: Date } = () => ({}),
 ): Contender {
   return {
     version: pinnedVersion('graphile-worker'),
