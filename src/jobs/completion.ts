@@ -5,7 +5,14 @@ import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
 import { idArray, numericArray } from '../db/parameters.ts'
 import { refuseWithoutTransaction } from '../db/savepoint.ts'
-import { type ClaimColumn, type Claimed, type ClaimRequest, claimArguments, shareArguments, toClaimed } from './claim.ts'
+import {
+  type ClaimColumn,
+  type Claimed,
+  type ClaimRequest,
+  claimArguments,
+  shareArguments,
+  toClaimed,
+} from './claim.ts'
 import { type Lease, leaseOf, type Worker } from './job.ts'
 import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_MANY, HOLD, TURN } from './outcome.sql.ts'
 import { fences, recorded, safeDelay } from './outcome.ts'

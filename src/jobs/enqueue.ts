@@ -4,7 +4,14 @@ import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { numericArray } from '../db/parameters.ts'
-import { ENQUEUE, ENQUEUE_ALIKE, ENQUEUE_IN_ORDER, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
+import {
+  ENQUEUE,
+  ENQUEUE_ALIKE,
+  ENQUEUE_ALIKE_IN_ORDER,
+  ENQUEUE_IN_ORDER,
+  ENQUEUE_KEYED,
+  FIND_KEYED,
+} from './enqueue.sql.ts'
 import type { JobId } from './job.ts'
 
 export const MAX_BATCH = 10_000
@@ -58,7 +65,9 @@ interface Encoded {
   readonly maxAttempts: number
   readonly bucket: number
   readonly delayMs: number
-  readonly more: string | null
+  /** Columns that few jobs use, but for the partition key. */
+  readonly more: Readonly<Record<string, unknown>> | null
+  readonly partitionKey: string | undefined
   readonly key: string | null
   readonly keepKeyMs: number
   readonly ordered: boolean
@@ -79,7 +88,7 @@ export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enq
 }
 
 async function enqueuePlain(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
-  const ids = areAlike(jobs) ? await enqueueAlike(lane, jobs) : await enqueueAny(lane, jobs)
+  const ids = areAlike(jobs, false) ? await enqueueAlike(lane, jobs) : await enqueueAny(lane, jobs)
   return ids ?? inOrder(lane, jobs)
 }
 
@@ -96,6 +105,12 @@ async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[
 }
 
 async function inOrder(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+  if (areAlike(jobs, true)) {
+    const keys = jobs.map((job) => job.partitionKey)
+    const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE_IN_ORDER, [...commonColumns(jobs), keys])
+    // Without ids the queue is not ordered, which the next statement explains.
+    if (row!.ids !== null) return row!.ids.slice(1, -1).split(',')
+  }
   return (await enqueueInOrder(lane, jobs, [null, null])).map(({ id }) => id!)
 }
 
@@ -119,7 +134,10 @@ function refuseOrder(error: unknown): never {
   }
   if (code === 'LH003') {
     const declaration = `queue(${JSON.stringify(name)}, { ordered: true })`
-    throw new InvalidOptionError('ordered', `queue ${name} is not ordered in this database; configure([${declaration}])`)
+    throw new InvalidOptionError(
+      'ordered',
+      `queue ${name} is not ordered in this database; configure([${declaration}])`,
+    )
   }
   throw error
 }
@@ -163,8 +181,9 @@ function encode(job: NewJob): Encoded {
   const more: Record<string, unknown> = {}
   if (job.availableAt !== undefined) more.available_at = checkDate('availableAt', job.availableAt)
   if (job.expiresAt !== undefined) more.expires_at = checkDate('expiresAt', job.expiresAt)
-  if (job.partitionKey !== undefined) more.partition_key = checkText('partitionKey', job.partitionKey, 1000)
   if (job.metadata !== undefined) more.metadata = JSON.parse(encodeInput(job.metadata, { bytes: 65_536 }))
+  const { partitionKey } = job
+  if (partitionKey !== undefined) checkText('partitionKey', partitionKey, 1000)
   return {
     queue: job.queue === undefined ? kind : checkText('queue', job.queue, 200),
     kind,
@@ -173,19 +192,31 @@ function encode(job: NewJob): Encoded {
     maxAttempts: checkInteger('maxAttempts', job.maxAttempts ?? 5, 1, 32_767),
     bucket: job.partitionKey === undefined ? anyBucket() : bucketOf(job.partitionKey),
     delayMs: checkMilliseconds('delayMs', job.delayMs ?? 0),
-    more: Object.keys(more).length === 0 ? null : JSON.stringify(more),
+    more: isEmpty(more) ? null : more,
+    partitionKey,
     key: job.idempotencyKey === undefined ? null : checkText('idempotencyKey', job.idempotencyKey, 1000),
     keepKeyMs: checkMilliseconds('keepKeyMs', job.keepKeyMs ?? KEEP_KEY_MS),
     ordered: job.ordered === true,
   }
 }
 
-/** They differ in nothing but their input and their bucket. */
-function areAlike(jobs: readonly Encoded[]): boolean {
+function isEmpty(more: Record<string, unknown>): boolean {
+  for (const _ in more) return false
+  return true
+}
+
+function rareColumns({ more, partitionKey }: Encoded): string | null {
+  if (more === null && partitionKey === undefined) return null
+  return JSON.stringify({ ...more, partition_key: partitionKey })
+}
+
+/** They differ in nothing but their input, their key and their bucket. */
+function areAlike(jobs: readonly Encoded[], withKeys: boolean): boolean {
   const first = jobs[0]!
   let chars = 0
   for (const job of jobs) {
     chars += job.payload.length
+    if (withKeys !== (job.partitionKey !== undefined)) return false
     if (job.more !== null || job.queue !== first.queue || job.kind !== first.kind) return false
     if (job.priority !== first.priority || job.maxAttempts !== first.maxAttempts) return false
     if (job.delayMs !== first.delayMs || chars > MAX_CHARS_IN_ONE_JSON) return false
@@ -208,6 +239,6 @@ function columns(jobs: readonly Encoded[]): unknown[] {
     numericArray(jobs.map((job) => job.maxAttempts)),
     numericArray(jobs.map((job) => job.bucket)),
     numericArray(jobs.map((job) => job.delayMs)),
-    jobs.map((job) => job.more),
+    jobs.map(rareColumns),
   ]
 }
