@@ -1,5 +1,6 @@
 /** The promises about a run, as ratios within it. A missed one is printed, not an error. */
 import type { ContenderName } from './contenders/names.ts'
+import { CLAIM_LINES, FEW_WAIT } from './order-lines.ts'
 import type { Measure, Results, Subject } from './results.ts'
 
 export interface Ratio {
@@ -58,6 +59,19 @@ const BARS: readonly Bar[] = [
       quotient(find('memory at 100 %', 'leasehold', 'rssMiB'), find('memory at 10 %', 'leasehold', 'rssMiB')),
     most: 1.2,
   },
+  speed('1,000 keys in order ÷ the same jobs unordered', 'order-keys', 'leasehold-ordered', 'leasehold', 0.5),
+  speed('1,000 keys ÷ graphile-worker', 'order-keys', 'leasehold-ordered', 'graphile-worker-ordered'),
+  speed('1,000 keys ÷ pg-boss', 'order-keys', 'leasehold-ordered', 'pg-boss-ordered'),
+  speed('one key ÷ graphile-worker', 'order-one-key', 'leasehold-ordered', 'graphile-worker-ordered', 5),
+  speed('one key ÷ pg-boss', 'order-one-key', 'leasehold-ordered', 'pg-boss-ordered', 10),
+  ...(['order-enqueue', 'order-enqueue-own-key', 'order-single'] as const).map((scenario) =>
+    costOf(`${scenario}, ordered ÷ plain`, scenario, 'leasehold-ordered', 'leasehold', 1.5),
+  ),
+  ...(['leasehold-ordered', 'pg-boss-ordered'] as const).flatMap(claimsInOrder),
+  latencyInFront('p50Ms', 1.3),
+  latencyInFront('p99Ms'),
+  besideOrdered('claim of one job'),
+  besideOrdered('drain'),
   ...PEERS.flatMap((peer) => [
     told(peer, 'a million jobs wait', 'backlog'),
     told(peer, 'a snapshot is held', 'held-snapshot'),
@@ -117,6 +131,31 @@ function burden(what: string, scenario: string, most: number): Bar {
 
 function told(peer: ContenderName, what: string, scenario: string): Bar {
   return { name: `${peer}: cost per job when ${what}`, value: (find) => find(scenario, peer, 'costRatio') }
+}
+
+/** What a claim costs, compared with one where few jobs of few keys wait. A bar for ours only. */
+function claimsInOrder(contender: ContenderName): Bar[] {
+  const limit = contender === 'leasehold-ordered' ? { most: 1.3 } : {}
+  const micros = (find: Find, line: string) => find('order-claim', `${contender}, ${line}`, 'claimMicros')
+  return CLAIM_LINES.map((line) => ({
+    name: `${contender}: cost of a claim, ${line} wait ÷ ${FEW_WAIT}`,
+    value: (find) => quotient(micros(find, line), micros(find, FEW_WAIT)),
+    ...limit,
+  }))
+}
+
+function latencyInFront(measure: 'p50Ms' | 'p99Ms', most?: number): Bar {
+  const of = (find: Find, front: string) => find('order-front', `leasehold-ordered, ${front}`, measure)
+  return {
+    name: `other keys, ${measure === 'p50Ms' ? 'median' : 'p99'} to start: jobs of one key in front ÷ none`,
+    value: (find) => quotient(of(find, 'in front'), of(find, 'none in front')),
+    ...(most === undefined ? {} : { most }),
+  }
+}
+
+function besideOrdered(what: string): Bar {
+  const value = (find: Find) => find('order-beside', `leasehold, ${what}`, 'costRatio')
+  return { name: `unordered queue, ${what}: with an ordered queue beside ÷ without`, value, most: 1.05 }
 }
 
 function known(find: Find, scenario: string, measure: Measure): number[] {

@@ -46,6 +46,23 @@ export interface Sizes {
   readonly backlog: number
   readonly scheduled: number
   readonly inFlight: number
+  readonly order: OrderSizes
+}
+
+export interface OrderSizes {
+  /** Drained, with 1,000 keys. */
+  readonly jobs: number
+  readonly keys: number
+  /** Of one key, drained. */
+  readonly ofOneKey: number
+  /** Of which peers do so many. */
+  readonly ofOneKeyByPeers: number
+  readonly enqueued: number
+  readonly singles: number
+  /** Waiting while others are claimed. */
+  readonly waiting: number
+  readonly claims: number
+  readonly pairs: number
 }
 
 export interface TrickleSizes {
@@ -73,6 +90,17 @@ export const FULL: Sizes = {
   backlog: 1_000_000,
   scheduled: 1_000_000,
   inFlight: 20_000,
+  order: {
+    jobs: 100_000,
+    keys: 1_000,
+    ofOneKey: 20_000,
+    ofOneKeyByPeers: 1_000,
+    enqueued: 60_000,
+    singles: 1_500,
+    waiting: 200_000,
+    claims: 200,
+    pairs: 7,
+  },
 }
 
 /** Proves that everything runs; its figures mean little. */
@@ -94,6 +122,17 @@ export const QUICK: Sizes = {
   backlog: 30_000,
   scheduled: 20_000,
   inFlight: 2_000,
+  order: {
+    jobs: 10_000,
+    keys: 1_000,
+    ofOneKey: 5_000,
+    ofOneKeyByPeers: 100,
+    enqueued: 10_000,
+    singles: 200,
+    waiting: 10_000,
+    claims: 20,
+    pairs: 1,
+  },
 }
 
 /** Those of them that take part. */

@@ -8,18 +8,24 @@ export interface Input {
   readonly note: string
   readonly template: string
   readonly amountCents: number
+  /** Jobs of a key run one after the other, in a queue that keeps order. */
+  readonly key?: string
 }
 
-/** Objects of about that many bytes as JSON, all different, the same in every run, and hard to compress. */
-export function makeInputs(count: number, bytes: number, from = 0): Input[] {
+/**
+ * Objects of about that many bytes as JSON, all different, the same in every run, and hard to compress. With `keys` each also has
+ * one of so many keys, in turns; its size comes on top.
+ */
+export function makeInputs(count: number, bytes: number, from = 0, keys = 0): Input[] {
   return Array.from({ length: count }, (_, at) => {
     const i = from + at
     const digest = createHash('shake256', { outputLength: Math.ceil((bytes - 76) * 0.75) }).update(String(i))
-    return {
+    const input = {
       orderId: FIRST_ORDER + i,
       note: digest.digest('base64'),
       template: 'receipt-v2',
       amountCents: (i * 7919) % 100_000,
     }
+    return keys === 0 ? input : { ...input, key: `key:${i % keys}` }
   })
 }

@@ -2,8 +2,8 @@
 import type { ContenderName } from './contenders/names.ts'
 import { median } from './statistics.ts'
 
-/** `bare` is a transaction without any queue; `× 8` are eight worker processes. */
-export type Subject = ContenderName | 'bare' | `${ContenderName} × ${number}`
+/** `bare` is a transaction without any queue; `× 8` are eight worker processes; after a comma: what was there. */
+export type Subject = ContenderName | 'bare' | `${ContenderName} × ${number}` | `${ContenderName}, ${string}`
 
 export type Measure =
   | 'jobsPerSecond'
@@ -18,6 +18,7 @@ export type Measure =
   | 'perSecondAtP50'
   | 'p50Ms'
   | 'p99Ms'
+  | 'claimMicros'
   | 'costRatio'
   | 'backlogSeconds'
   | 'rssMiB'

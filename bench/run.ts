@@ -27,6 +27,7 @@ import { backlogScenario, heldSnapshotScenario, inFlightScenario, scheduledScena
 import { heldLongScenario } from './scenarios/held-long.ts'
 import { idleScenario, singleScenario } from './scenarios/latency.ts'
 import { memoryScenario } from './scenarios/memory.ts'
+import { orderScenario } from './scenarios/order.ts'
 import {
   asyncScenario,
   drainScenario,
@@ -56,6 +57,7 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   'held-snapshot-long': heldLongScenario,
   scheduled: scheduledScenario,
   'in-flight': inFlightScenario,
+  order: orderScenario,
 }
 const USAGE = `Usage: npm run bench -- [options]
   --scenario <name>   one of ${Object.keys(SCENARIOS).join(', ')}; may be repeated. All unless given.
@@ -95,7 +97,8 @@ function readArguments(): Arguments {
 function resized(sizes: Sizes, jobs: number): Sizes {
   const slowJobs = Math.min(jobs, sizes.slowJobs)
   const workers = { workersJobs: jobs, workersSlowJobs: Math.min(jobs, sizes.workersSlowJobs) }
-  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, ...workers, beside: jobs, heldJobs: jobs }
+  const order = { ...sizes.order, jobs, enqueued: jobs }
+  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, ...workers, beside: jobs, heldJobs: jobs, order }
 }
 
 function parsed() {
@@ -131,9 +134,11 @@ async function run({ names, contenders, sizes, quick, writeDocs, json }: Argumen
     start: (contender, execArgv) => new Remote(contender, node, execArgv),
   }
   try {
-    for (const contender of contenders) {
-      descriptions.set(contender, await withProcess(bench, contender, (remote) => remote.call('describe', {})))
-    }
+    const described = contenders.map(
+      async (contender) =>
+        [contender, await withProcess(bench, contender, (remote) => remote.call('describe', {}))] as const,
+    )
+    for (const [contender, description] of await Promise.all(described)) descriptions.set(contender, description)
     for (const name of names) await SCENARIOS[name]!(bench)
   } finally {
     await server.stop()

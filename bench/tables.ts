@@ -28,6 +28,14 @@ const TITLES: Readonly<Record<string, string>> = {
   'held-snapshot-long':
     'held-snapshot-long: 2,000 jobs/s under an old snapshot: processor time per job, last fifth ÷ second fifth',
   scheduled: 'scheduled: processor time per job, a million scheduled and a million finished beside ÷ alone',
+  'order-keys': 'order-keys: a backlog of 1,000 keys, in turns, is emptied by one worker process',
+  'order-one-key': 'order-one-key: the same, all jobs with one key',
+  'order-enqueue': 'order-enqueue: in bulk, 1,000 keys',
+  'order-enqueue-own-key': 'order-enqueue-own-key: in bulk, each job with a key of its own',
+  'order-single': 'order-single: one call for each job, 1,000 keys',
+  'order-claim': 'order-claim: a claim of up to 50 jobs, rolled back',
+  'order-front': 'order-front: from enqueue to start, jobs of one other key in front',
+  'order-beside': 'order-beside: an unordered queue, processor time with an ordered queue beside ÷ without',
   'in-flight': 'in-flight: processor time per job, 20,000 held by another worker ÷ alone',
 }
 
@@ -44,6 +52,7 @@ const LABELS: Readonly<Record<Measure, string>> = {
   perSecondAtP50: 'per second at p50',
   p50Ms: 'p50 ms',
   p99Ms: 'p99 ms',
+  claimMicros: 'database µs/claim',
   costRatio: 'ratio',
   backlogSeconds: 'seconds behind',
   rssMiB: 'RSS MiB',

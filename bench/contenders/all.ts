@@ -9,6 +9,9 @@ const LOADERS: Readonly<Record<ContenderName, () => Promise<Contender>>> = {
   'graphile-worker-no-local-queue': async () => (await import('./graphile-worker.ts')).noLocalQueue,
   'pg-boss': async () => (await import('./pg-boss.ts')).pgBoss,
   bullmq: async () => (await import('./bullmq.ts')).bullmq,
+  'leasehold-ordered': async () => (await import('./leasehold.ts')).ordered,
+  'graphile-worker-ordered': async () => (await import('./graphile-worker.ts')).ordered,
+  'pg-boss-ordered': async () => (await import('./pg-boss-ordered.ts')).pgBossOrdered,
   floor: async () => (await import('./floor.ts')).floor,
   'floor-not-kept': async () => (await import('./floor.ts')).floorNotKept,
 }

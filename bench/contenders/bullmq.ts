@@ -17,6 +17,8 @@ const CONCURRENCY: Readonly<Record<Style, number>> = {
   'one-by-one': 1,
   'trickle-50': 50,
   'trickle-10': 10,
+  keys: 8,
+  'one-key': 1,
 }
 
 export const bullmq: Contender = {

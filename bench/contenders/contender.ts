@@ -16,6 +16,8 @@ import type { Input } from '../inputs.ts'
  *   one-by-one     a backlog, and one job from end to end before the next is claimed
  *   trickle-50     jobs one by one, and up to 50 handlers at a time that each wait for something
  *   trickle-10     the same with 10
+ *   keys           a backlog of many keys, whose jobs run one after the other
+ *   one-key        the same, and all jobs have one key
  */
 export type Style =
   | 'backlog'
@@ -26,10 +28,12 @@ export type Style =
   | 'one-by-one'
   | 'trickle-50'
   | 'trickle-10'
+  | 'keys'
+  | 'one-key'
 
 export const SLOW_HANDLERS = 500
 
-export type Handle = (input: Pick<Input, 'orderId'>) => Promise<void>
+export type Handle = (input: Pick<Input, 'orderId' | 'key'>) => Promise<void>
 
 export interface Contender {
   readonly version: string
@@ -43,6 +47,8 @@ export interface Contender {
   setUp(url: string): Promise<void>
   produce(url: string, style: Style): Promise<Producer>
   work(url: string, style: Style, handle: Handle): Promise<Work>
+  /** Left out by those that cannot claim in a transaction of the caller. */
+  claims?(url: string, db: Client): Promise<Claims>
 }
 
 export interface Producer {
@@ -50,6 +56,13 @@ export interface Producer {
   enqueue(input: Input): Promise<unknown>
   /** In a transaction that is open on `tx`. Left out by those that cannot. */
   enqueueWithin?(tx: Client, input: Input): Promise<unknown>
+  close(): Promise<unknown>
+}
+
+/** The claim by itself, without a worker around it. */
+export interface Claims {
+  /** In the transaction that is open on `db`. Returns how many jobs it took. */
+  claim(limit: number): Promise<number>
   close(): Promise<unknown>
 }
 

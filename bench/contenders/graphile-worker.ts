@@ -10,6 +10,7 @@ import { type Contender, pinnedVersion, SLOW_HANDLERS, type Style } from './cont
 const LOCAL_QUEUE = 500
 const CONCURRENCY = 24
 const POOL = 10
+const SOON_MS = 5
 
 const BATCHED = {
   localQueue: { size: LOCAL_QUEUE },
@@ -42,6 +43,10 @@ const OPTIONS: Readonly<Record<Style, GraphileConfig.WorkerOptions>> = {
   'one-by-one': { concurrentJobs: 1, maxPoolSize: POOL },
   'trickle-50': trickle(50, 5),
   'trickle-10': trickle(10, 20),
+  keys: { ...BATCHED, concurrentJobs: CONCURRENCY, maxPoolSize: POOL, pollInterval: SOON_MS },
+  // One job at a time is all there can be, and a local queue would hold no more. One connection listens, and the other must
+  // be the only one: the next job is asked for while the completion is on its way, and then not found until the next poll.
+  'one-key': { concurrentJobs: 1, maxPoolSize: 2, pollInterval: SOON_MS },
 }
 
 // The documented way into a transaction of one's own.
@@ -70,7 +75,19 @@ export const noLocalQueue = contender(
   },
 )
 
-function contender(why: string, options: typeof OPTIONS): Contender {
+export const ordered = contender(
+  'Named queues, one for each key. Many keys: as for a backlog, and a poll every 5 ms. One key: without the local queue, one ' +
+    'job at a time, one connection besides the one that listens, so that a completion is there before the next job is asked for. ' +
+    'Each job has a runAt of its own, a millisecond after the one before: jobs of one addJobs() have the same otherwise, and start in any order.',
+  OPTIONS,
+  ({ key, orderId }) => ({ queueName: key!, runAt: new Date(orderId) }),
+)
+
+function contender(
+  why: string,
+  options: typeof OPTIONS,
+  spec: (input: Input) => { queueName?: string; runAt?: Date } = () => ({}),
+): Contender {
   return {
     version: pinnedVersion('graphile-worker'),
     why,
@@ -84,8 +101,9 @@ function contender(why: string, options: typeof OPTIONS): Contender {
     produce: async (url) => {
       const utils = await makeWorkerUtils({ connectionString: url, logger: quiet })
       return {
-        enqueueMany: (inputs) => utils.addJobs(inputs.map((payload) => ({ identifier: 'bench', payload }))),
-        enqueue: (input) => utils.addJob('bench', input),
+        enqueueMany: (inputs) =>
+          utils.addJobs(inputs.map((payload) => ({ identifier: 'bench', payload, ...spec(payload) }))),
+        enqueue: (input) => utils.addJob('bench', input, spec(input)),
         enqueueWithin: (tx, input) =>
           tx.query({ name: 'add_job', text: ADD_JOB, values: ['bench', JSON.stringify(input)] }),
         close: async () => utils.release(),

@@ -1,6 +1,10 @@
 /** Leasehold through its public face, with its defaults but for what a style asks for. */
+
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { handle as attach, kind, Leasehold, type WorkerOptions } from '../../src/index.ts'
+import { Lane } from '../../src/db/lane.ts'
+import { handle as attach, kind, Leasehold, queue, type WorkerOptions } from '../../src/index.ts'
+import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import type { Input } from '../inputs.ts'
 import { type Contender, type Handle, SLOW_HANDLERS, type Style } from './contender.ts'
 
@@ -13,6 +17,8 @@ const OPTIONS: Readonly<Record<Style, WorkerOptions>> = {
   'one-by-one': { concurrency: 1, prefetch: 0 },
   'trickle-50': { concurrency: 50 },
   'trickle-10': { concurrency: 10 },
+  keys: {},
+  'one-key': {},
 }
 
 export const leasehold = contender('Its defaults: finished jobs are kept for 7 days.', {})
@@ -21,8 +27,15 @@ export const notKept = contender('Its defaults, but finished jobs are not kept, 
   keep: false,
 })
 
-function contender(why: string, options: { keep?: false }): Contender {
-  const job = kind<Input>('bench', options)
+export const ordered = contender('Its defaults, in a queue that is configured as ordered.', { ordered: true })
+
+const LEASE_MS = 60_000
+
+function contender(why: string, options: { keep?: false; ordered?: true }): Contender {
+  const name = options.ordered ? 'ordered' : 'bench'
+  const job = kind<Input>(name, options)
+  const worker = { id: randomUUID(), label: 'bench' }
+  const keyOf = ({ key }: Input) => (options.ordered ? { partitionKey: key! } : {})
   return {
     version: JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version,
     why,
@@ -31,6 +44,7 @@ function contender(why: string, options: { keep?: false }): Contender {
     setUp: async (url) => {
       const own = new Leasehold({ connectionString: url })
       await own.migrate()
+      if (options.ordered) await own.configure([queue(name, { ordered: true })])
       await own.close()
     },
     produce: async (url) => {
@@ -39,11 +53,22 @@ function contender(why: string, options: { keep?: false }): Contender {
         enqueueMany: (inputs) =>
           own.enqueueMany(
             job,
-            inputs.map((input) => ({ input })),
+            inputs.map((input) => ({ input, ...keyOf(input) })),
           ),
-        enqueue: (input) => own.enqueue(job, input),
-        enqueueWithin: (tx, input) => own.enqueue(job, input, { tx }),
+        enqueue: (input) => own.enqueue(job, input, keyOf(input)),
+        enqueueWithin: (tx, input) => own.enqueue(job, input, { tx, ...keyOf(input) }),
         close: () => own.close(),
+      }
+    },
+    claims: async (_url, db) => {
+      const lane = new Lane(db)
+      return {
+        // From the beginning of the queue, and without runs: each key gives its first job.
+        claim: async (limit) => {
+          const request = { claimId: newClaimId(), worker, kinds: [name], limit, leaseMs: LEASE_MS }
+          return (await claim(lane, request, { queues: [name] })).length
+        },
+        close: async () => {},
       }
     },
     work: async (url, style, handle) => {

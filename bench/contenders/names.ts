@@ -6,7 +6,10 @@ export const QUEUES = ['leasehold', 'leasehold-not-kept', 'graphile-worker', 'pg
 /** No queues: there is nothing to wait on, to announce or to limit. */
 export const FLOORS = ['floor', 'floor-not-kept'] as const
 
-/** The last takes part where jobs trickle in: its local queue has most to lose there. */
-export const CONTENDERS = [...QUEUES, ...FLOORS, 'graphile-worker-no-local-queue'] as const
+/** Queues that keep the order of each key: the scenario order only. */
+export const ORDERED = ['leasehold-ordered', 'graphile-worker-ordered', 'pg-boss-ordered'] as const
+
+/** The last of all takes part where jobs trickle in: its local queue has most to lose there. */
+export const CONTENDERS = [...QUEUES, ...FLOORS, ...ORDERED, 'graphile-worker-no-local-queue'] as const
 
 export type ContenderName = (typeof CONTENDERS)[number]

@@ -26,6 +26,9 @@ const OPTIONS: Readonly<Record<Style, WorkOptions>> = {
   'trickle-50': { ...FULL_BATCHES, batchSize: 2, localConcurrency: 25 },
   'trickle-10': { batchSize: 1, localConcurrency: 10, pollingIntervalSeconds: 0.5 },
   'one-by-one': { batchSize: 1, localConcurrency: 1, burstWhenReadyExceeds: 1, pollingIntervalSeconds: 0.5 },
+  // See pg-boss-ordered.ts.
+  keys: {},
+  'one-key': {},
 }
 
 /** A queue whose jobs are announced, and one whose are not: no worker waits for notifications about a backlog. */
@@ -38,6 +41,8 @@ const QUEUES: Readonly<Record<Style, string>> = {
   'one-by-one': 'bench',
   'trickle-50': 'bench_notify',
   'trickle-10': 'bench_notify',
+  keys: 'bench',
+  'one-key': 'bench',
 }
 
 export const pgBoss: Contender = {
@@ -84,14 +89,14 @@ export const pgBoss: Contender = {
 }
 
 /** Without supervision and cron: none of the jobs needs them. */
-async function start(connectionString: string): Promise<PgBoss> {
+export async function start(connectionString: string): Promise<PgBoss> {
   const boss = new PgBoss({ connectionString, supervise: false, schedule: false, useListenNotify: true })
   boss.on('error', (error) => console.error('pg-boss:', error))
   return boss.start()
 }
 
 /** What supervision would do within a minute. A worker that starts afterwards finds the count in its cache. */
-async function countReady(url: string, queue: string): Promise<void> {
+export async function countReady(url: string, queue: string): Promise<void> {
   const boss = await start(url)
   await boss.getQueueStats(queue, { force: true })
   await boss.stop()

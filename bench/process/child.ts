@@ -6,9 +6,12 @@ import { setTimeout } from 'node:timers/promises'
 import { load } from '../contenders/all.ts'
 import type { Handle, Work } from '../contenders/contender.ts'
 import type { ContenderName } from '../contenders/names.ts'
-import { FIRST_ORDER, makeInputs } from '../inputs.ts'
+import { FIRST_ORDER, type Input, makeInputs } from '../inputs.ts'
+import { serverMicros } from '../processors.ts'
 import { handlerMs as handlerMsOf, pace, trickle } from './arrivals.ts'
+import { claims } from './claims.ts'
 import { idle, transactions } from './latencies.ts'
+import { OrderWatch } from './order-watch.ts'
 import { type Commands, type Message, monotonicMs, PAYLOAD_BYTES, type Request } from './protocol.ts'
 import { countStatements } from './statements.ts'
 import { Tally, usage } from './tally.ts'
@@ -35,24 +38,27 @@ const commands: Serving = {
     return {}
   },
 
-  fill: async ({ url, from, to, warmUp }) => {
+  fill: async ({ url, from, to, warmUp, keys, batch: asked, postmaster }) => {
     const producer = await contender.produce(url, 'backlog')
     // Few jobs go in smaller batches, so that some are left after the warm-up.
-    const size = Math.min(contender.enqueueBatch, Math.ceil((to - from) / 10))
+    const size = asked ?? Math.min(contender.enqueueBatch, Math.ceil((to - from) / 10))
     const batches = []
-    for (let at = from; at < to; at += size) batches.push(makeInputs(Math.min(size, to - at), PAYLOAD_BYTES, at))
+    for (let at = from; at < to; at += size) batches.push(makeInputs(Math.min(size, to - at), PAYLOAD_BYTES, at, keys))
+    const enqueue = (inputs: Input[]) => (size === 1 ? producer.enqueue(inputs[0]!) : producer.enqueueMany(inputs))
     let warm = 0
     while (warm < warmUp) {
       const batch = batches.shift()!
-      await producer.enqueueMany(batch)
+      await enqueue(batch)
       warm += batch.length
     }
-    const before = usage(0)
-    for (const batch of batches) await producer.enqueueMany(batch)
-    const after = usage(0)
+    const server = () => (postmaster === undefined ? null : serverMicros(postmaster))
+    const [before, serverBefore] = [usage(0), server()]
+    for (const batch of batches) await enqueue(batch)
+    const [after, serverAfter] = [usage(0), server()]
     await producer.close()
     const seconds = (after.atMs - before.atMs) / 1000
-    return { jobs: to - from - warm, seconds, nodeMicros: after.nodeMicros - before.nodeMicros }
+    const databaseMicros = serverBefore === null || serverAfter === null ? null : serverAfter - serverBefore
+    return { jobs: to - from - warm, seconds, nodeMicros: after.nodeMicros - before.nodeMicros, databaseMicros }
   },
 
   produce: async ({ url, from, to, batch, backlog }) => {
@@ -74,16 +80,20 @@ const commands: Serving = {
 
   transactions: ({ url, count, bare }) => transactions(contender, url, count, bare),
 
-  idle: ({ url, count }) => idle(contender, url, count),
+  idle: ({ url, count, keys }) => idle(contender, url, count, keys),
+
+  claims: (options) => claims(contender, options),
 
   trickle: (options) => trickle(contender, options),
 
   pace: (options) => pace(contender, options),
 
-  work: async ({ url, style, jobs, handlerMs = 0, handlerMeanMs = 0, marks, collectGarbage = false }) => {
+  work: async ({ url, style, jobs, handlerMs = 0, handlerMeanMs = 0, marks, collectGarbage = false, ordered }) => {
     const onMark = () => send({ type: 'mark', usage: usage(tally.handled, collectGarbage) })
     tally = new Tally(jobs, marks, onMark)
-    if (handlerMeanMs > 0) {
+    if (ordered !== undefined) {
+      work = await contender.work(url, style, inOrder(ordered ? new OrderWatch() : undefined))
+    } else if (handlerMeanMs > 0) {
       startedAtMs = new Array(jobs).fill(null)
       work = await contender.work(url, style, varying(handlerMeanMs))
     } else {
@@ -121,9 +131,23 @@ function varying(meanMs: number): Handle {
   }
 }
 
+/** The same handler for queues that keep no order, without the check. */
+function inOrder(watch: OrderWatch | undefined): Handle {
+  return async ({ orderId, key }) => {
+    reporting(() => watch?.started(key!, orderId))
+    count(orderId)
+    await null
+    reporting(() => watch?.ended(key!))
+  }
+}
+
 function count(orderId: number): void {
+  reporting(() => tally.add(orderId))
+}
+
+function reporting(check: () => void): void {
   try {
-    tally.add(orderId)
+    check()
   } catch (error) {
     send({ type: 'error', id: null, message: String(error) })
   }

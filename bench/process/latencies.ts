@@ -6,6 +6,8 @@ import { FIRST_ORDER, makeInputs } from '../inputs.ts'
 import { type Latencies, PAYLOAD_BYTES } from './protocol.ts'
 
 const WARM_UP = 100
+/** Of a job that was there before. */
+const FRONT_MS = 5
 const PAUSE_MS = { least: 20, most: 40 }
 /** pg-boss's own fallback is half a minute. A contender without notifications shows here, and does not hang. */
 const HANDLED_WITHIN_MS = 60_000
@@ -48,8 +50,11 @@ function within({ enqueueWithin }: Producer): NonNullable<Producer['enqueueWithi
   return enqueueWithin
 }
 
-export async function idle(contender: Contender, url: string, count: number): Promise<Latencies> {
-  const inputs = makeInputs(WARM_UP + count, PAYLOAD_BYTES)
+/** With `keys`, jobs that are not among those enqueued here may be in the queue as well; their handlers take a while. */
+export async function idle(contender: Contender, url: string, count: number, keys = 0): Promise<Latencies> {
+  const inputs = makeInputs(WARM_UP + count, PAYLOAD_BYTES).map((input) => {
+    return keys === 0 ? input : { ...input, key: `late:${input.orderId % keys}` }
+  })
   const began: number[] = []
   const started: number[] = []
   let handled = 0
@@ -58,7 +63,8 @@ export async function idle(contender: Contender, url: string, count: number): Pr
     onLast = () => resolve('all')
   })
   const producer = await contender.produce(url, 'latency')
-  const work = await contender.work(url, 'latency', async ({ orderId }) => {
+  const work = await contender.work(url, 'latency', async ({ orderId, key }) => {
+    if (keys > 0 && !key!.startsWith('late:')) return setTimeout(FRONT_MS)
     started[orderId - FIRST_ORDER] = performance.now()
     if (++handled === inputs.length) onLast()
   })

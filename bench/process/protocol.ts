@@ -8,14 +8,16 @@ export interface Commands {
   describe(options: object): Description
   setUp(options: At): object
   /** Enqueues the inputs from … to in the contender's own batches, one after the other. */
-  fill(options: At & Range & { readonly warmUp: number }): Filled
+  fill(options: At & Range & FillOptions): Filled
   /** The same beside a worker: never more than `backlog` ahead of the last `finished`. */
   produce(options: At & Range & { readonly batch: number; readonly backlog: number }): Produced
   finished(options: { readonly count: number }): object
   /** One transaction after the other: an order is inserted and a job enqueued, unless `bare`. */
   transactions(options: At & { readonly count: number; readonly bare: boolean }): Latencies
   /** A worker waits; now and then a job is enqueued. From just before the call to the start of its handler. */
-  idle(options: At & { readonly count: number }): Latencies
+  idle(options: At & { readonly count: number; readonly keys?: number }): Latencies
+  /** One claim after the other, each rolled back. `claimed`: how many jobs the last one took. */
+  claims(options: At & { readonly count: number; readonly warmUp: number; readonly limit: number }): ClaimCost
   /** Single enqueues at random times, so many a second on average. Replies when all of them are committed. */
   trickle(options: At & Arriving): Arrivals
   /** Small batches at regular times. Ends early, and reports it, when it has taken too long. */
@@ -40,6 +42,22 @@ export interface Range {
   readonly to: number
 }
 
+export interface FillOptions {
+  readonly warmUp: number
+  /** See inputs.ts. */
+  readonly keys?: number
+  /** Jobs in a call. 1: single enqueues. Default: as many as suit the contender. */
+  readonly batch?: number
+  /** The server's main process, if its processor time is to be measured. */
+  readonly postmaster?: number
+}
+
+export interface ClaimCost {
+  readonly claimed: number
+  /** Processor time of the backend, of each claim and its rollback. Null where the system has no figure. */
+  readonly micros: number | null
+}
+
 export interface Description {
   readonly version: string
   readonly why: string
@@ -52,6 +70,7 @@ export interface Filled {
   readonly jobs: number
   readonly seconds: number
   readonly nodeMicros: number
+  readonly databaseMicros: number | null
 }
 
 export interface Produced {
@@ -82,6 +101,8 @@ export interface WorkOptions {
   readonly style: Style
   /** Every job there is, by the range of inputs: one handled twice, or not among them, is an error. */
   readonly jobs: number
+  /** Jobs of a key that start out of order, or before the one in front has ended, are an error. */
+  readonly ordered?: boolean
   /** How long a handler waits. */
   readonly handlerMs?: number
   /** The same, but exponentially distributed with this mean: see arrivals.ts. Starts are noted down. */

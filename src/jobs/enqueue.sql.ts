@@ -76,6 +76,10 @@ select place as position, job_id as id
 from leasehold.enqueue_in_order($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 order by place`
 
+// $1–$7 as for ENQUEUE_ALIKE  $8 keys
+export const ENQUEUE_ALIKE_IN_ORDER = `-- job.enqueue_alike_in_order
+select leasehold.enqueue_alike_in_order($1, $2, $3, $4, $5, $6, $7, $8) as ids`
+
 // A statement of its own, hence a new snapshot: it sees the row for which ENQUEUE_KEYED waited.
 export const FIND_KEYED = `-- job.find_keyed
 select i.position, k.job_id, k.input_hash = leasehold.input_hash(i.payload::jsonb) as same_input

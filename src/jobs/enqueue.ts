@@ -4,7 +4,14 @@ import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { numericArray } from '../db/parameters.ts'
-import { ENQUEUE, ENQUEUE_ALIKE, ENQUEUE_IN_ORDER, ENQUEUE_KEYED, FIND_KEYED } from './enqueue.sql.ts'
+import {
+  ENQUEUE,
+  ENQUEUE_ALIKE,
+  ENQUEUE_ALIKE_IN_ORDER,
+  ENQUEUE_IN_ORDER,
+  ENQUEUE_KEYED,
+  FIND_KEYED,
+} from './enqueue.sql.ts'
 import type { JobId } from './job.ts'
 
 export const MAX_BATCH = 10_000
@@ -58,7 +65,9 @@ interface Encoded {
   readonly maxAttempts: number
   readonly bucket: number
   readonly delayMs: number
-  readonly more: string | null
+  /** Columns that few jobs use, but for the partition key. */
+  readonly more: Readonly<Record<string, unknown>> | null
+  readonly partitionKey: string | undefined
   readonly key: string | null
   readonly keepKeyMs: number
   readonly ordered: boolean
@@ -80,7 +89,7 @@ export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enq
 }
 
 async function enqueuePlain(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
-  const ids = areAlike(jobs) ? await enqueueAlike(lane, jobs) : await enqueueAny(lane, jobs)
+  const ids = areAlike(jobs, false) ? await enqueueAlike(lane, jobs) : await enqueueAny(lane, jobs)
   return ids ?? inOrder(lane, jobs)
 }
 
@@ -97,6 +106,12 @@ async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[
 }
 
 async function inOrder(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+  if (areAlike(jobs, true)) {
+    const keys = jobs.map((job) => job.partitionKey)
+    const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE_IN_ORDER, [...commonColumns(jobs), keys])
+    // Without ids the queue is not ordered, which the next statement explains.
+    if (row!.ids !== null) return row!.ids.slice(1, -1).split(',')
+  }
   return (await enqueueInOrder(lane, jobs, [null, null])).map(({ id }) => id!)
 }
 
@@ -165,8 +180,9 @@ async function storeKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<readonl
 /** `previous`: names that were checked already. */
 function encode(job: NewJob, previous: Encoded | undefined): Encoded {
   const kind = job.kind === previous?.kind ? job.kind : checkText('kind', job.kind, 200)
-  const more = encodeMore(job)
   const queue = job.queue === undefined ? kind : job.queue
+  const { partitionKey } = job
+  if (partitionKey !== undefined) checkText('partitionKey', partitionKey, 1000)
   return {
     queue: queue === kind || queue === previous?.queue ? queue : checkText('queue', queue, 200),
     kind,
@@ -175,7 +191,8 @@ function encode(job: NewJob, previous: Encoded | undefined): Encoded {
     maxAttempts: checkInteger('maxAttempts', job.maxAttempts ?? 5, 1, 32_767),
     bucket: job.partitionKey === undefined ? anyBucket() : bucketOf(job.partitionKey),
     delayMs: checkMilliseconds('delayMs', job.delayMs ?? 0),
-    more,
+    more: moreOf(job),
+    partitionKey,
     key: job.idempotencyKey === undefined ? null : checkText('idempotencyKey', job.idempotencyKey, 1000),
     keepKeyMs: checkMilliseconds('keepKeyMs', job.keepKeyMs ?? KEEP_KEY_MS),
     ordered: job.ordered === true,
@@ -183,23 +200,27 @@ function encode(job: NewJob, previous: Encoded | undefined): Encoded {
 }
 
 /** What few jobs have. */
-function encodeMore({ availableAt, expiresAt, partitionKey, metadata }: NewJob): string | null {
-  const isUsual = availableAt === undefined && expiresAt === undefined
-  if (isUsual && partitionKey === undefined && metadata === undefined) return null
+function moreOf({ availableAt, expiresAt, metadata }: NewJob): Readonly<Record<string, unknown>> | null {
+  if (availableAt === undefined && expiresAt === undefined && metadata === undefined) return null
   const more: Record<string, unknown> = {}
   if (availableAt !== undefined) more.available_at = checkDate('availableAt', availableAt)
   if (expiresAt !== undefined) more.expires_at = checkDate('expiresAt', expiresAt)
-  if (partitionKey !== undefined) more.partition_key = checkText('partitionKey', partitionKey, 1000)
   if (metadata !== undefined) more.metadata = JSON.parse(encodeInput(metadata, { bytes: 65_536 }))
-  return JSON.stringify(more)
+  return more
 }
 
-/** They differ in nothing but their input and their bucket. */
-function areAlike(jobs: readonly Encoded[]): boolean {
+function rareColumns({ more, partitionKey }: Encoded): string | null {
+  if (more === null && partitionKey === undefined) return null
+  return JSON.stringify({ ...more, partition_key: partitionKey })
+}
+
+/** They differ in nothing but their input, their key and their bucket. */
+function areAlike(jobs: readonly Encoded[], withKeys: boolean): boolean {
   const first = jobs[0]!
   let chars = 0
   for (const job of jobs) {
     chars += job.payload.length
+    if (withKeys !== (job.partitionKey !== undefined)) return false
     if (job.more !== null || job.queue !== first.queue || job.kind !== first.kind) return false
     if (job.priority !== first.priority || job.maxAttempts !== first.maxAttempts) return false
     if (job.delayMs !== first.delayMs || chars > MAX_CHARS_IN_ONE_JSON) return false
@@ -222,6 +243,6 @@ function columns(jobs: readonly Encoded[]): unknown[] {
     numericArray(jobs.map((job) => job.maxAttempts)),
     numericArray(jobs.map((job) => job.bucket)),
     numericArray(jobs.map((job) => job.delayMs)),
-    jobs.map((job) => job.more),
+    jobs.map(rareColumns),
   ]
 }
