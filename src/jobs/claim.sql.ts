@@ -39,7 +39,8 @@ select count(*) as count from (
 
 // Releases a whole claim whose reply was lost, without knowing what is in it. The jobs never started: attempt and place in
 // the line are kept. A job whose cancellation was requested is cancelled, after the others have gone back: finish() may return
-// the rest of its run. A worker is woken, as by an enqueue.
+// the rest of its run. A worker is woken, as by an enqueue. advance(): the first of a key may be in no claim index, if one in
+// front of it has left.
 //   $1 claim id  $2 worker id
 export const RELEASE_CLAIM = `-- claim.release
 with mine as materialized (
@@ -60,7 +61,7 @@ with mine as materialized (
       select q.ordered from leasehold.queue q where q.name = job.queue
     ) is true
   where id = any (array(select id from looked where id is not null and cancel_requested_at is null))
-  returning id
+  returning id, queue, partition_key, key_seq
 ), closed as (
   delete from leasehold.claim
   where id = any (array(select id from mine)) and not exists (
@@ -74,5 +75,8 @@ select id, lease_generation, (
   ) as finished, (
     select leasehold.wake(array_agg(distinct queue)) from looked
     where id is not null and cancel_requested_at is null having count(*) > 0
-  ) as woken
+  ) as woken, (
+    select leasehold.advance(array_agg(queue), array_agg(partition_key)) from returned
+    where key_seq is not null having count(*) > 0
+  ) as let_in
 from looked where id is not null`

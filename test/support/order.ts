@@ -40,12 +40,14 @@ export interface RunOptions {
   readonly runLength?: number
   readonly kinds?: readonly string[]
   readonly queues?: readonly string[]
+  readonly leaseMs?: number
 }
 
 /** Heads, each with its run. */
 export async function claimRuns(lane: Lane, options: RunOptions = {}): Promise<ClaimedJob[]> {
   const { worker = newWorker(), limit = 10, runLength = 100, queues = ['mail'], kinds = ['mail'] } = options
-  const request = { claimId: newClaimId(), worker, kinds, limit, leaseMs: LEASE_MS, runLength }
+  const { leaseMs = LEASE_MS } = options
+  const request = { claimId: newClaimId(), worker, kinds, limit, leaseMs, runLength }
   return claim(lane, request, everyStart(queues))
 }
 
@@ -96,6 +98,9 @@ select p.id, 'is claimed, and one in front of it is not, or by another claim' fr
 where p.claim_id is not null and exists (
   select from placed a where a.queue = p.queue and a.partition_key = p.partition_key and a.place < p.place
     and a.claim_id is distinct from p.claim_id)
+  -- Of a claim that cannot be renewed any more a job may be left that was locked when the others were returned.
+  and exists (select from leasehold.claim c
+    where c.id = p.claim_id and not c.swept and c.expires_at > leasehold.clock() + interval '1 s')
 union all
 select id, 'has no row of its key' from placed p
 where not exists (select from leasehold.order_key o where o.queue = p.queue and o.key = p.partition_key)
