@@ -461,6 +461,7 @@ begin
       )
       order by c.id
       limit 1000
+      for update of c skip locked
     ))
     returning order_check.queue, order_check.key
   )
@@ -770,6 +771,9 @@ declare
   keep_for interval;
   hash bytea;
   same boolean;
+  available constant timestamptz := coalesce((options ->> 'available_at')::timestamptz,
+    "leasehold".clock() + coalesce((options ->> 'delay')::interval, interval '0'));
+  by_key boolean;
 begin
   select name into unknown from jsonb_object_keys(options) name where name <> all (known) limit 1;
   if unknown is not null then
@@ -795,16 +799,39 @@ begin
       errcode = 'program_limit_exceeded', hint = 'Store the data elsewhere and enqueue its address.';
   end if;
 
-  job_id := nextval('"leasehold".job_id');
+  by_key := exists (select from "leasehold".queue q where (q.ordered or q.fair) and q.name = to_queue);
   if with_key is not null then
     hash := "leasehold".input_hash(enqueue.payload);
     keep_for := coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours');
+  end if;
+  if not by_key then
+    job_id := nextval('"leasehold".job_id');
+  end if;
+  outcome := 'created';
+  if with_key is not null or by_key then
     loop
-      -- Waits for a transaction that is inserting the same key. DO NOTHING locks no existing row.
-      insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
-      values (to_queue, with_key, enqueue.job_id, keep_for, hash, "leasehold".key_due_at(keep_for))
-      on conflict do nothing;
-      exit when found;
+      if by_key then
+        -- Stores the job, too, unless its key is taken.
+        select o.job_id into job_id
+        from "leasehold".enqueue_in_order(array[to_queue], array[enqueue.kind], array[enqueue.payload::text],
+          array[coalesce((options ->> 'priority')::smallint, configured.priority, 5::smallint)],
+          array[coalesce((options ->> 'max_attempts')::smallint, configured.max_attempts, 5::smallint)],
+          array[coalesce("leasehold".bucket(options ->> 'partition_key'), floor(random() * 1024)::smallint)],
+          array[0::double precision],
+          array[options - array['queue', 'priority', 'delay', 'max_attempts', 'idempotency_key', 'keep_key_for', 'on_conflict']
+            || jsonb_build_object('available_at', available)],
+          case when with_key is not null then array[with_key] end,
+          case when with_key is not null then array[extract(epoch from keep_for)::double precision * 1000] end) o;
+        if found then
+          return;
+        end if;
+      else
+        -- Waits for a transaction that is inserting the same key. DO NOTHING locks no existing row.
+        insert into "leasehold".idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
+        values (to_queue, with_key, enqueue.job_id, keep_for, hash, "leasehold".key_due_at(keep_for))
+        on conflict do nothing;
+        exit when found;
+      end if;
       -- A new statement, hence a new snapshot: it sees the row that was waited for.
       select k.job_id, k.input_hash = hash into job_id, same
       from "leasehold".idempotency_key k where k.queue = to_queue and k.key = with_key;
@@ -823,19 +850,18 @@ begin
 
   insert into "leasehold".job (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue,
     kind, payload, partition_key, idempotency_key, metadata)
-  values (
-    enqueue.job_id,
-    coalesce((options ->> 'available_at')::timestamptz,
-      "leasehold".clock() + coalesce((options ->> 'delay')::interval, interval '0')),
-    "leasehold".clock(),
+  select enqueue.job_id, available, "leasehold".clock(),
     coalesce((options ->> 'max_attempts')::smallint, configured.max_attempts, 5),
     coalesce((options ->> 'priority')::smallint, configured.priority, 5),
     coalesce("leasehold".bucket(options ->> 'partition_key'), floor(random() * 1024)::smallint),
     (options ->> 'expires_at')::timestamptz,
     to_queue, enqueue.kind, enqueue.payload, options ->> 'partition_key', with_key,
     options -> 'metadata'
-  );
-  outcome := 'created';
+  where not exists (select from "leasehold".queue q where (q.ordered or q.fair) and q.name = to_queue);
+  if not found then
+    raise exception 'queue "%" has become ordered or fair meanwhile', to_queue using
+      errcode = 'serialization_failure', hint = 'Send it again.';
+  end if;
   if not options ?| array['available_at', 'delay'] then
     perform "leasehold".wake(array[to_queue]);
   end if;
@@ -936,7 +962,7 @@ AS $function$
 declare
   at constant timestamptz := "leasehold".clock();
   ordered_queues constant text[] := array(
-    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues));
+    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name);
   fair_queues constant text[] := array(
     select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.fair and q.name = any (queues));
   taken boolean[];
@@ -986,9 +1012,9 @@ begin
     insert into "leasehold".order_key (queue, key)
     select k.queue, k.key from unnest(key_queues, key_keys) as k (queue, key)
     on conflict (queue, key) do update set reused = true
-    returning order_key.queue, order_key.key, not order_key.reused as is_new
+    returning order_key.queue, order_key.key, order_key.reused
   )
-  select array_agg(l.queue), array_agg(l.key), array_agg(l.is_new) into key_queues, key_keys, new_keys from locked l;
+  select array_agg(l.queue), array_agg(l.key), array_agg(not l.reused) into key_queues, key_keys, new_keys from locked l;
   -- A new statement, hence a new snapshot: it sees what committed while this waited for the keys.
   return query
     with keys as materialized (
@@ -1010,7 +1036,8 @@ begin
       from unnest(queues, kinds, payloads, priorities, max_attempts, buckets, delays_ms, more, partition_keys, ids,
         idempotency_keys, taken) with ordinality
         as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, id, idempotency_key, taken, place)
-      where i.taken is not true
+      where i.taken is not true and ordered_queues = array(
+        select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name)
     ), drawn as materialized (
       -- An id that was drawn before the key was locked is no place in it.
       select i.*, coalesce(i.id, i.drawn) as job_id,
@@ -1040,6 +1067,13 @@ begin
         select distinct a.queue from added a where not a.blocked and a.available_at <= at)) as done
     )
     select d.place, d.job_id from drawn d cross join woken;
+  -- set_ordered() waits for those that have written to job, and this had not. From here on it has.
+  if ordered_queues <> array(
+    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name
+  ) then
+    raise exception 'whether a queue is ordered has changed meanwhile' using
+      errcode = 'serialization_failure', hint = 'Send it again.';
+  end if;
 end
 $function$
 ;

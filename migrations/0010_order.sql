@@ -226,6 +226,7 @@ begin
       )
       order by c.id
       limit 1000
+      for update of c skip locked
     ))
     returning order_check.queue, order_check.key
   )
@@ -447,7 +448,7 @@ as $$
 declare
   at constant timestamptz := leasehold.clock();
   ordered_queues constant text[] := array(
-    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues));
+    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name);
   fair_queues constant text[] := array(
     select q.name from leasehold.queue q where (q.ordered or q.fair) and q.fair and q.name = any (queues));
   taken boolean[];
@@ -497,9 +498,9 @@ begin
     insert into leasehold.order_key (queue, key)
     select k.queue, k.key from unnest(key_queues, key_keys) as k (queue, key)
     on conflict (queue, key) do update set reused = true
-    returning order_key.queue, order_key.key, not order_key.reused as is_new
+    returning order_key.queue, order_key.key, order_key.reused
   )
-  select array_agg(l.queue), array_agg(l.key), array_agg(l.is_new) into key_queues, key_keys, new_keys from locked l;
+  select array_agg(l.queue), array_agg(l.key), array_agg(not l.reused) into key_queues, key_keys, new_keys from locked l;
   -- A new statement, hence a new snapshot: it sees what committed while this waited for the keys.
   return query
     with keys as materialized (
@@ -521,7 +522,8 @@ begin
       from unnest(queues, kinds, payloads, priorities, max_attempts, buckets, delays_ms, more, partition_keys, ids,
         idempotency_keys, taken) with ordinality
         as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, id, idempotency_key, taken, place)
-      where i.taken is not true
+      where i.taken is not true and ordered_queues = array(
+        select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name)
     ), drawn as materialized (
       -- An id that was drawn before the key was locked is no place in it.
       select i.*, coalesce(i.id, i.drawn) as job_id,
@@ -551,6 +553,13 @@ begin
         select distinct a.queue from added a where not a.blocked and a.available_at <= at)) as done
     )
     select d.place, d.job_id from drawn d cross join woken;
+  -- set_ordered() waits for those that have written to job, and this had not. From here on it has.
+  if ordered_queues <> array(
+    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name
+  ) then
+    raise exception 'whether a queue is ordered has changed meanwhile' using
+      errcode = 'serialization_failure', hint = 'Send it again.';
+  end if;
 end
 $$;
 

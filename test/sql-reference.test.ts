@@ -36,7 +36,7 @@ async function allowedBy(constraint: string): Promise<string[]> {
   )
 }
 
-for (const view of ['jobs', 'attempts', 'workers', 'operator_actions']) {
+for (const view of ['jobs', 'attempts', 'workers', 'blocked_keys', 'operator_actions']) {
   test(`the page lists the columns of leasehold.${view}`, async () => {
     const columns = await only(
       `select array_agg(attname::text order by attnum) as value from pg_attribute where attrelid = $1::regclass and attnum > 0`,

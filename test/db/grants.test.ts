@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { InvalidOptionError, SchemaError } from '../../src/core/errors.ts'
-import { checkSchema, grantsSql, handle, kind, migrate, withTransaction } from '../../src/index.ts'
+import { checkSchema, grantsSql, handle, kind, migrate, queue, withTransaction } from '../../src/index.ts'
 import { connectAs, newRole, urlAs, withRoles } from '../support/roles.ts'
 import { codeOf, count, lastFirst, scene, untilStatus } from '../support/worker.ts'
 
@@ -87,6 +87,16 @@ test('a producer enqueues in every way and can neither read nor change a job', a
   assert.equal(again.rows[0].outcome, 'existing')
   assert.equal(await count(db, "from leasehold.job where queue = 'elsewhere' and priority = 1"), 1)
 
+  await owner.configure([queue('ordered', { ordered: true, onDeadLetter: 'park' }), queue('fair', { fair: true })])
+  for (const name of ['ordered', 'fair']) {
+    const step = kind<number>(`step of ${name}`, { queue: name })
+    await producer.enqueue(step, 1, { partitionKey: 'p' })
+    await producer.enqueue(step, 2, { partitionKey: 'p', idempotencyKey: 'k' })
+    const options = JSON.stringify({ queue: name, partition_key: 'p', idempotency_key: 's' })
+    const stored = () => session.query('select outcome from leasehold.enqueue($1, $2, $3)', [step.name, '3', options])
+    assert.deepEqual([(await stored()).rows[0].outcome, (await stored()).rows[0].outcome], ['created', 'existing'])
+    assert.equal(await count(db, 'from leasehold.job where queue = $1 and blocked', [name]), 2)
+  }
   const ids = [one, ...mixed, keyed, inTransaction].map(({ jobId }) => jobId)
   assert.equal(new Set(ids).size, 5)
   const job = 'id, available_at, created_at'
@@ -106,7 +116,7 @@ test('a producer enqueues in every way and can neither read nor change a job', a
     'select result from leasehold.archive',
     'select error from leasehold.dead_letter',
     "select leasehold.finish('completed', array[1], null)",
-    'select leasehold.requeue(1, now(), true, true)',
+    'select leasehold.requeue(1, 1, now(), true, true)',
     "select leasehold.claim(1, gen_random_uuid(), 1, 1, '{task}', '{task}', '{5}', '{-infinity}', '{0}')",
     `insert into leasehold.queue (name, paused_at) values ('task', now())`,
     `insert into leasehold.migration values (99, 'x', 99)`,
@@ -131,16 +141,21 @@ test('a producer enqueues in every way and can neither read nor change a job', a
   assert.deepEqual(await rightsOf(db, roles.producer), {
     SELECT: [
       'busy (queue, until)',
+      'dead_letter (blocks_key, partition_key, queue)',
       'idempotency_key (input_hash, job_id, key, queue)',
-      'job (available_at, id, queue)',
+      'job (available_at, blocked, claim_id, id, key_seq, partition_key, queue)',
       'kind (keep_key, max_attempts, name, priority, queue)',
       'migration',
-      'queue (name, wakes)',
+      'order_key (key, queue, reused)',
+      'queue (fair, name, on_dead_letter, ordered, wakes)',
     ],
     INSERT: [
       'idempotency_key (due_at, input_hash, job_id, keep_for, key, queue)',
-      'job (available_at, created_at, expires_at, id, idempotency_key, kind, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
+      'job (available_at, blocked, created_at, expires_at, id, idempotency_key, key_seq, kind, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
+      'order_check (key, queue)',
+      'order_key (key, queue)',
     ],
+    UPDATE: ['order_key (reused)'],
   })
   worker([handle(task, () => {})], { poll: 50 }, as('worker'))
   for (const jobId of [one.jobId, keyed.jobId, inTransaction.jobId]) await untilStatus(db, jobId, 'completed')

@@ -55,11 +55,13 @@ const LEFT_OUT_OF_ARCHIVE = {
   ...OF_THE_RUN,
   crashes: 'the job has ended',
   blocked: 'the job has ended',
+  key_seq: 'the job has left its key',
   salt: 'effect keys are for jobs that can run again',
 }
 const LEFT_OUT_OF_DEAD_LETTERS = {
   ...OF_THE_RUN,
   cancel_reason: 'a cancelled job is no dead letter',
+  blocked: 'blocks_key is whether it is in the way of its key',
 }
 const SET_BY_A_CLAIM = {
   lease_generation: 'the first claim sets it',
@@ -72,6 +74,7 @@ const LEFT_OUT_OF_ENQUEUE = {
   salt: 'random by default',
   crashes: 'the sweep counts it',
   blocked: 'false by default',
+  key_seq: 'null in a queue that is neither ordered nor fair',
   cancel_requested_at: 'cancel sets it',
   cancel_reason: 'cancel sets it',
   progress: 'a running handler sets it',
@@ -109,7 +112,11 @@ test('a redriven job keeps every column of its dead letter', async () => {
     cancel_reason: '',
     progress: '',
   }
-  assert.deepEqual([...list!].sort(), without(await columnsOf('job'), leftOut))
+  const inOrder = without(await columnsOf('job'), leftOut)
+  const plain = without(await columnsOf('job'), { ...leftOut, key_seq: 'not in a key', blocked: 'not in a key' })
+  assert.deepEqual([...list!].sort(), plain)
+  const [listInOrder] = insertsInto('job', await sourceOf('redrive_in_order'))
+  assert.deepEqual([...listInOrder!].sort(), inOrder)
 })
 
 test('each enqueue stores every column that a producer can set', async () => {
@@ -124,6 +131,8 @@ test('each enqueue stores every column that a producer can set', async () => {
   }
   assert.deepEqual([...lists['leasehold.enqueue()']].sort(), all)
   assert.deepEqual([...lists.ENQUEUE_KEYED].sort(), all)
+  const [inOrder] = insertsInto('job', await sourceOf('enqueue_in_order'))
+  assert.deepEqual([...inOrder!].sort(), [...all, 'blocked', 'key_seq'].sort())
   assert.deepEqual([...lists.ENQUEUE].sort(), plain)
   assert.deepEqual(
     [...lists.ENQUEUE_ALIKE].sort(),
@@ -137,6 +146,7 @@ test('the view shows every column of a job, or one derived from it', async () =>
   const shownAs = {
     claim_id: 'claimed_by and lease_expires_at',
     blocked: 'label',
+    key_seq: 'label, and the order of ids within a key',
     cancel_reason: 'reason',
     salt: 'of no use to a reader',
   }
