@@ -885,7 +885,6 @@ declare
   first_places integer[];
   are_new boolean[];
   free_places integer[];
-  has_dead_letters boolean;
   blocks boolean[];
   place integer;
   ids bigint[];
@@ -902,12 +901,12 @@ begin
   with locked as (
     insert into "leasehold".order_key (queue, key) select of_queue, k.key from unnest(distinct_keys) as k (key)
     on conflict (queue, key) do update set reused = true
-    returning not order_key.reused as is_new
+    returning order_key.reused
   )
-  select array_agg(locked.is_new) into are_new from locked;
+  select array_agg(not locked.reused) into are_new from locked;
   -- New statements, hence new snapshots: they see what committed while this waited for the keys. A key that had no row has no
-  -- job and no blocking dead letter.
-  has_dead_letters := exists (select from "leasehold".dead_letter b where b.blocks_key and b.queue = of_queue);
+  -- job and no blocking dead letter. Jobs and dead letters are looked for by one statement: what it does not see as a job, since
+  -- it died just now, it sees as a dead letter.
   free_places := array(
     select k.place from unnest(distinct_keys, first_places, are_new) as k (key, place, is_new)
     where k.is_new or (
@@ -915,7 +914,9 @@ begin
       where job.queue = of_queue and job.partition_key = k.key and job.key_seq is not null
       order by job.key_seq desc
       limit 1
-    ) is null and (not has_dead_letters or not exists (
+    ) is null and (not (
+      select exists (select from "leasehold".dead_letter b where b.blocks_key and b.queue = of_queue)
+    ) or not exists (
       select from "leasehold".dead_letter b
       where b.blocks_key and b.queue = of_queue and b.partition_key = k.key
     ))
@@ -938,7 +939,7 @@ begin
   )
   select array_agg(added.id) into ids from added;
   -- What is parked behind a dead letter is moved by a check.
-  if parks and has_dead_letters then
+  if parks and exists (select from "leasehold".dead_letter b where b.blocks_key and b.queue = of_queue) then
     insert into "leasehold".order_check (queue, key) select of_queue, k.key from unnest(distinct_keys) as k (key);
   end if;
   if delay_ms <= 0 and cardinality(free_places) > 0 then
@@ -1592,9 +1593,9 @@ begin
     raise exception 'queue "%" has unfinished jobs, so whether it is ordered cannot change', used using
       errcode = 'LH004', hint = 'Let workers finish them, or use another queue.';
   end if;
-  insert into "leasehold".queue (name, ordered)
-  select i.name, i.ordered from unnest(names, ordered) as i (name, ordered) where i.name = any (changed) order by i.name
-  on conflict (name) do update set ordered = excluded.ordered, fair = queue.fair and not excluded.ordered;
+  insert into "leasehold".queue (name, ordered, fair)
+  select i.name, i.ordered, false from unnest(names, ordered) as i (name, ordered) where i.name = any (changed) order by i.name
+  on conflict (name) do update set ordered = excluded.ordered, fair = excluded.fair;
 end
 $function$
 ;

@@ -115,3 +115,25 @@ test('a queue and a key that contain a slash are not mistaken for another queue 
   const claimed = await claimRuns(lane, { queues: ['a', 'a/b'], worker })
   assert.equal(claimed.length, 2)
 })
+
+test('a job that is enqueued while the one in front of it dies waits behind the dead letter', async (t) => {
+  for (const [name, before] of [
+    ['enqueue_alike_in_order', 'free_places := array('],
+    ['enqueue_in_order', 'return query'],
+  ] as const) {
+    const { db, lane } = await orderedQueue(t)
+    const [first] = await enqueueInKey(lane, 1)
+    const [head] = await claimRun(lane, { worker })
+    const producer = await stopsIn(db, name, before)
+    const metadata = name === 'enqueue_in_order' ? { metadata: { a: 1 } } : {}
+    const stored = enqueueInKey(producer.lane, 1, metadata)
+    await producer.arrived()
+    await bury(lane, worker, head!)
+    await producer.open()
+    const [second] = await stored
+    assert.deepEqual(await claimRuns(lane), [], name)
+    assert.deepEqual(await broken(db), [], name)
+    assert.deepEqual(await redrive(lane, [first!]), [first])
+    assert.deepEqual(idsOf(await claimRun(lane)), [first, second], name)
+  }
+})
