@@ -119,6 +119,7 @@ export class Runner {
   /** Starts nothing from here on, and releases the jobs that wait. */
   close(): void {
     this.#closed = true
+    this.#outcomes.hurry()
     for (const job of this.#slots.jobs('waiting')) this.#release(job)
   }
 
