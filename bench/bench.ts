@@ -29,8 +29,10 @@ export interface Sizes {
   /** The same for contenders that take milliseconds for each. */
   readonly slowJobs: number
   readonly asyncJobs: number
-  /** Transactions, and jobs that are done one by one. */
+  /** Transactions. */
   readonly singles: number
+  /** Jobs that are done one by one. */
+  readonly oneByOne: number
   /** Jobs that come now and then to a worker that waits. */
   readonly idle: number
   readonly trickle: TrickleSizes
@@ -80,6 +82,7 @@ export const FULL: Sizes = {
   slowJobs: 5_000,
   asyncJobs: 50_000,
   singles: 1_500,
+  oneByOne: 6_000,
   idle: 200,
   trickle: { rounds: 5, warmUpSeconds: 2, seconds: 10 },
   workersJobs: 90_000,
@@ -112,6 +115,7 @@ export const QUICK: Sizes = {
   slowJobs: 1_000,
   asyncJobs: 5_000,
   singles: 200,
+  oneByOne: 200,
   idle: 20,
   trickle: { rounds: 1, warmUpSeconds: 0.5, seconds: 2 },
   workersJobs: 15_000,

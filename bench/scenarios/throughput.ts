@@ -54,7 +54,7 @@ export async function asyncScenario(bench: Bench): Promise<void> {
 
 /** One job at a time from end to end, nothing claimed ahead. */
 export async function oneByOneScenario(bench: Bench): Promise<void> {
-  await drains(bench, 'batch-1', QUEUES, () => ({ style: 'one-by-one', jobs: bench.sizes.singles }))
+  await drains(bench, 'batch-1', QUEUES, () => ({ style: 'one-by-one', jobs: bench.sizes.oneByOne }))
 }
 
 /** A producer and a worker at the same time, from the first enqueue to the last completion. The database serves both. */

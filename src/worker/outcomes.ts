@@ -13,7 +13,7 @@ import { setImmediate } from 'node:timers/promises'
 import { describeError } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
-import type { Completion } from '../jobs/completion.ts'
+import { type Completion, MANY } from '../jobs/completion.ts'
 import type { Worker } from '../jobs/job.ts'
 import { forgive, type Recorded, recorded, type Settlement, settle } from '../jobs/outcome.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
@@ -21,6 +21,7 @@ import type { HeldJob } from './job.ts'
 import {
   backoffOf,
   finder,
+  heldUntil,
   learn,
   type Outcome,
   type PendingOutcome,
@@ -56,6 +57,7 @@ export class Outcomes {
   /** So many are sent alone before batches are tried again. */
   #oneByOne = 0
   #failing = false
+  #hurries = false
   /** The last batch was not recorded altogether. */
   #sticking = false
   #idle: (() => void)[] = []
@@ -94,22 +96,24 @@ export class Outcomes {
   add(job: HeldJob, outcome: Outcome): void {
     const { outcome: rendered, bytes } = render(outcome)
     this.#bytes += bytes
-    this.#queue.push({
-      job,
-      outcome: rendered,
-      uncertain: job.completedWithin,
-      replaced: false,
-      bytes,
-      known: undefined,
-    })
-    this.#turns.ready(this.#queue.length)
+    const uncertain = job.completedWithin
+    const report: PendingOutcome = { job, outcome: rendered, uncertain, replaced: false, bytes, known: undefined }
+    this.#queue.push(report)
+    if (this.#turns.isHolding) this.#turns.ready(this.#queue.length, this.#heldUntil([report]))
     if (this.#queue.length > 1) return
     this.#loop.nudge()
     if (!this.#failing) this.#turns.open()
   }
 
+  /** Holds nothing from here on. */
+  hurry(): void {
+    this.#hurries = true
+    this.#turns.ready(MANY)
+  }
+
   /** Resolves when nothing is on its way. */
   async drained(): Promise<void> {
+    this.hurry()
     if (this.#queue.length > 0) await new Promise<void>((resolve) => this.#idle.push(resolve))
   }
 
@@ -124,10 +128,21 @@ export class Outcomes {
     return waitMs
   }
 
+  #depart(): Promise<void> {
+    const { length } = this.#queue
+    return this.#turns.departure(length, length < MANY ? this.#heldUntil(this.#queue) : undefined)
+  }
+
+  /** Until when all of these may be held. Not once the worker stops, nor while half of what may be on its way is. */
+  #heldUntil(reports: readonly PendingOutcome[]): number {
+    if (this.#hurries || 2 * this.#queue.length > this.#capacity) return Number.NEGATIVE_INFINITY
+    return Math.min(...reports.map(heldUntil))
+  }
+
   async #sendNext(): Promise<number> {
     // Handlers that end in the same turn are reported together.
     await setImmediate()
-    if (this.#queue.length > 0 && this.#oneByOne === 0) await this.#turns.departure(this.#queue.length)
+    if (this.#queue.length > 0 && this.#oneByOne === 0) await this.#depart()
     const batch = this.#queue.slice(0, this.#oneByOne > 0 ? 1 : this.#batchSize())
     if (batch.length === 0) return Number.POSITIVE_INFINITY
     try {

@@ -129,6 +129,7 @@ export class Runner {
   /** Starts nothing from here on, and releases the jobs that wait. */
   close(): void {
     this.#closed = true
+    this.#outcomes.hurry()
     for (const job of this.#slots.jobs('waiting')) this.#release(job)
   }
 
@@ -181,9 +182,10 @@ export class Runner {
     return !this.#outcomes.areStuck
   }
 
-  #startMore(): void {
-    while (!this.#closed && this.#outcomes.takeMore) {
-      const now = monotonicMs()
+  /** `endedAt`: the handler that made room ended at this moment. */
+  #startMore(endedAt?: number): void {
+    for (let at = endedAt; !this.#closed && this.#slots.mayStart && this.#outcomes.takeMore; at = undefined) {
+      const now = at ?? monotonicMs()
       if (now >= this.#turnEnds) {
         this.#startNextTurn()
         return
@@ -192,7 +194,7 @@ export class Runner {
       if (job === undefined) return
       // Claimed, and then this process stood still: another worker may have the job by now.
       if (job.leaseIsOurs(now)) this.#start(job, now)
-      else this.#report(job, { verb: 'release' })
+      else this.#report(job, { verb: 'release' }, now)
     }
   }
 
@@ -223,19 +225,20 @@ export class Runner {
     if (job.state !== 'running') return
     this.#limits.forget(job)
     this.#patience.forget(job)
-    this.#report(job, outcome)
+    const now = monotonicMs()
+    this.#report(job, outcome, now)
     if (this.#slots.running === 0) this.#noneRuns?.()
-    this.#roomAgain()
+    this.#roomAgain(now)
   }
 
-  #report(job: HeldJob, outcome: Outcome): void {
-    this.#slots.ran(job)
+  #report(job: HeldJob, outcome: Outcome, now: number): void {
+    this.#slots.ran(job, now)
     this.#outcomes.add(job, outcome)
     if (outcome.verb === 'complete') this.#startNextOfRun(job)
   }
 
-  #roomAgain(): void {
-    this.#startMore()
+  #roomAgain(endedAt?: number): void {
+    this.#startMore(endedAt)
     this.onFreed()
   }
 

@@ -120,9 +120,14 @@ export class Slots {
     this.#jobs.add(job)
   }
 
+  /** A job waits and a slot is free, though perhaps not one of its kind. */
+  get mayStart(): boolean {
+    return this.#waiting > 0 && this.#running < this.#concurrency
+  }
+
   /** The job that has waited longest, of a kind that may start one. It is running from here on. */
   start(now: number): HeldJob | undefined {
-    if (this.#waiting === 0 || this.#running >= this.#concurrency) return undefined
+    if (!this.mayStart) return undefined
     let first: KindSlots | undefined
     for (const slots of this.#kinds) {
       if (slots.head === slots.waiting.length || slots.running >= slots.handler.concurrency) continue
@@ -145,9 +150,9 @@ export class Slots {
   }
 
   /** Its handler has ended; the outcome is on its way. */
-  ran(job: HeldJob): void {
+  ran(job: HeldJob, now = monotonicMs()): void {
     job.state = 'reporting'
-    job.endedAt = monotonicMs()
+    job.endedAt = now
     this.#running--
     this.#ended++
     this.#of(job).running--

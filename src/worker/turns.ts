@@ -10,6 +10,10 @@
  * and all of it is one turn then. After a quiet moment nothing waits, and a claim for slots that a backlog can fill never does.
  * Each statement costs processor time before it does anything, and each answer wakes two processes.
  *
+ * A completion may be held for longer, for a share of what its handler took (pending-outcome.ts), if another statement is likely to
+ * come meanwhile, by the mean gap between those of late. Where jobs are few it leaves at once. A claim never waits for
+ * that: it leaves when it is wanted, and takes along what is held.
+ *
  * A lost reply leaves two questions, and each is asked as if its half had been sent alone: the claim is released by its id
  * (leases.ts), the completions are sent again and looked up if they are refused (outcomes.ts). No answer depends on the other.
  */
@@ -26,6 +30,11 @@ import type { Walk } from '../jobs/scan-cursors.ts'
 const SOON_MS = 5
 /** From one small statement to the next. */
 const DISTANCE_MS = 5
+/** The mean gap is that of about so many statements, and a longer gap than this says no more. */
+const MEAN_OF = 8
+const LONGEST_GAP_MS = 100
+/** If gaps are random, a statement comes within this share of the mean gap as often as not. */
+const AS_OFTEN_AS_NOT = Math.LN2
 
 interface Waiting {
   readonly request: ClaimRequest
@@ -41,7 +50,9 @@ export class Turns {
   #waiting: Waiting | undefined
   #lastTookMs = 0
   #sentAt = Number.NEGATIVE_INFINITY
+  #gapMs = LONGEST_GAP_MS
   readonly #distance = new Pause()
+  #isHolding = false
   /** Completions leave now: the last moment to ask for a claim that could wait. */
   onLeaving: () => void = () => {}
 
@@ -63,20 +74,41 @@ export class Turns {
     })
   }
 
-  /** Resolves when so many completions should leave. */
-  async departure(completions: number): Promise<void> {
-    const waitMs = this.waitMs
-    if (waitMs === 0 || completions >= MANY || this.#waiting !== undefined) return
+  /** Resolves when so many completions should leave. They may be held until then, if another statement is likely to come. */
+  async departure(completions: number, heldUntil = Number.NEGATIVE_INFINITY): Promise<void> {
+    const waitMs = this.#leaveAt(heldUntil) - monotonicMs()
+    if (waitMs <= 0 || completions >= MANY || this.#waiting !== undefined) return
+    this.#isHolding = true
     await this.#distance.wait(waitMs)
+    this.#isHolding = false
     if (this.#waiting !== undefined) return
     this.onLeaving()
     // The claim that was asked for is made meanwhile.
     await setImmediate()
   }
 
-  /** So many completions are ready by now. */
-  ready(completions: number): void {
+  /** Completions wait for their departure. */
+  get isHolding(): boolean {
+    return this.#isHolding
+  }
+
+  /** So many completions are ready by now, and the last of them may be held until then. */
+  ready(completions: number, heldUntil = Number.NEGATIVE_INFINITY): void {
     if (completions === MANY) this.#distance.end()
+    else this.#distance.endBy(this.#leaveAt(heldUntil))
+  }
+
+  #leaveAt(heldUntil: number): number {
+    const leaveAt = this.#sentAt + DISTANCE_MS
+    const isLikely = this.#gapMs * AS_OFTEN_AS_NOT <= heldUntil - monotonicMs()
+    return isLikely ? Math.max(leaveAt, heldUntil) : leaveAt
+  }
+
+  #sends(): number {
+    const now = monotonicMs()
+    this.#gapMs += (Math.min(now - this.#sentAt, LONGEST_GAP_MS) - this.#gapMs) / MEAN_OF
+    this.#sentAt = now
+    return now
   }
 
   /** Completions are about to leave. */
@@ -95,8 +127,7 @@ export class Turns {
     const isLarge = items.length >= MANY
     if (isLarge || this.#lastTookMs > SOON_MS) this.#isOpen = false
     const along = this.#waiting
-    const sentAt = monotonicMs()
-    this.#sentAt = sentAt
+    const sentAt = this.#sends()
     try {
       if (along === undefined) return await complete(lane, worker, items)
       if (isLarge) {
@@ -127,7 +158,7 @@ export class Turns {
   }
 
   #alone(request: ClaimRequest, walk: Walk): Promise<Claimed> {
-    this.#sentAt = monotonicMs()
+    this.#sends()
     return claimAndMeasure(this.#lane, request, walk)
   }
 }

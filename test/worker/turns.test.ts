@@ -7,6 +7,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { newClaimId } from '../../src/jobs/claim.ts'
 import { type Completion, MANY } from '../../src/jobs/completion.ts'
 import type { JobId } from '../../src/jobs/job.ts'
+import { heldUntil, type PendingOutcome } from '../../src/worker/pending-outcome.ts'
 import { Turns } from '../../src/worker/turns.ts'
 import { movableTimers } from '../support/movable-clock.ts'
 import { newWorker } from '../support/queue.ts'
@@ -144,4 +145,77 @@ test('what ends soon after a statement waits for 5 ms, for a claim, or until the
   turns.ready(MANY)
   await settled()
   assert.equal(byNumber(), true)
+})
+
+/** Completions leave so many milliseconds apart, for long enough that the worker expects the next. */
+async function leaveEvery(gapMs: number, { clock, turns, complete, answer, settled }: ReturnType<typeof scene>) {
+  for (let time = 0; time < 40; time++) {
+    clock.pass(gapMs)
+    turns.open()
+    const ended = complete()
+    await settled()
+    await answer()
+    await ended
+  }
+  turns.open()
+}
+
+function departure({ turns, settled }: ReturnType<typeof scene>, heldUntil: number) {
+  let left = false
+  void turns.departure(1, heldUntil).then(() => {
+    left = true
+  })
+  return settled().then(() => () => left)
+}
+
+test('a completion is held only while another statement is likely to come in time', async (t) => {
+  const scenery = scene(t)
+  const { clock, settled } = scenery
+  await leaveEvery(10, scenery)
+  clock.pass(5)
+  assert.equal((await departure(scenery, performance.now() + 6))(), true, 'too short for the next one')
+  const held = await departure(scenery, performance.now() + 15)
+  clock.pass(14)
+  await settled()
+  assert.equal(held(), false)
+  clock.pass(1)
+  await settled()
+  assert.equal(held(), true)
+
+  await leaveEvery(1_000, scenery)
+  clock.pass(5)
+  assert.equal((await departure(scenery, performance.now() + 20))(), true, 'where jobs are few it leaves at once')
+})
+
+test('a claim, many completions, and one that may not be held end the wait of those that are', async (t) => {
+  const scenery = scene(t)
+  const { clock, turns, settled, claim } = scenery
+  const enders = [() => void claim(), () => turns.ready(MANY), () => turns.ready(2)]
+  for (const end of enders) {
+    await leaveEvery(10, scenery)
+    clock.pass(5)
+    const held = await departure(scenery, performance.now() + 20)
+    assert.equal(held(), false)
+    turns.ready(2, performance.now() + 20)
+    await settled()
+    assert.equal(held(), false)
+    end()
+    clock.pass(0)
+    await settled()
+    assert.equal(held(), true)
+  }
+})
+
+test('a completion may be held for a fifth of what its handler took, 20 ms at most, and nothing else may', () => {
+  const until = (verb: string, tookMs: number | undefined, partitionKey: string | null = null) => {
+    const endedAt = tookMs === undefined ? undefined : 1_000 + tookMs
+    const job = { startedAt: tookMs === undefined ? undefined : 1_000, endedAt, claimed: { partitionKey } }
+    return heldUntil({ job, outcome: { verb } } as unknown as PendingOutcome) - (endedAt ?? 0)
+  }
+  const never = Number.NEGATIVE_INFINITY
+  assert.deepEqual([until('complete', 10), until('complete', 100), until('complete', 60_000)], [2, 20, 20])
+  assert.deepEqual(
+    [until('fail', 100), until('release', undefined), until('complete', 100, 'key')],
+    [never, never, never],
+  )
 })
