@@ -72,6 +72,12 @@ const BARS: readonly Bar[] = [
   latencyInFront('p99Ms'),
   besideOrdered('claim of one job'),
   besideOrdered('drain'),
+  {
+    name: 'fair queue: cost of a claim, many of 1 key in front ÷ few',
+    value: (find) => quotient(ofFair(find, 'claimMicros'), find('fair-claim', 'leasehold-fair, few', 'claimMicros')),
+    most: 1.5,
+  },
+  { name: 'fair queue: claims until another key starts', value: (find) => ofFair(find, 'claims'), most: 2 },
   ...PEERS.flatMap((peer) => [
     told(peer, 'a million jobs wait', 'backlog'),
     told(peer, 'a snapshot is held', 'held-snapshot'),
@@ -151,6 +157,10 @@ function latencyInFront(measure: 'p50Ms' | 'p99Ms', most?: number): Bar {
     value: (find) => quotient(of(find, 'in front'), of(find, 'none in front')),
     ...(most === undefined ? {} : { most }),
   }
+}
+
+function ofFair(find: Find, measure: Measure): number | null {
+  return find('fair-claim', 'leasehold-fair, many of 1 key in front', measure)
 }
 
 function besideOrdered(what: string): Bar {

@@ -19,6 +19,7 @@ export type Measure =
   | 'p50Ms'
   | 'p99Ms'
   | 'claimMicros'
+  | 'claims'
   | 'costRatio'
   | 'backlogSeconds'
   | 'rssMiB'

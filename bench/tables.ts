@@ -35,6 +35,8 @@ const TITLES: Readonly<Record<string, string>> = {
   'order-single': 'order-single: one call for each job, 1,000 keys',
   'order-claim': 'order-claim: a claim of up to 50 jobs, rolled back',
   'order-front': 'order-front: from enqueue to start, jobs of one other key in front',
+  'fair-claim':
+    'fair-claim: a claim of up to 50 jobs of a fair queue, and the number of the first claim that has another key',
   'order-beside': 'order-beside: an unordered queue, processor time with an ordered queue beside ÷ without',
   'in-flight': 'in-flight: processor time per job, 20,000 held by another worker ÷ alone',
 }
@@ -53,6 +55,7 @@ const LABELS: Readonly<Record<Measure, string>> = {
   p50Ms: 'p50 ms',
   p99Ms: 'p99 ms',
   claimMicros: 'database µs/claim',
+  claims: 'another key in claim',
   costRatio: 'ratio',
   backlogSeconds: 'seconds behind',
   rssMiB: 'RSS MiB',

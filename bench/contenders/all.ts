@@ -10,6 +10,7 @@ const LOADERS: Readonly<Record<ContenderName, () => Promise<Contender>>> = {
   'pg-boss': async () => (await import('./pg-boss.ts')).pgBoss,
   bullmq: async () => (await import('./bullmq.ts')).bullmq,
   'leasehold-ordered': async () => (await import('./leasehold.ts')).ordered,
+  'leasehold-fair': async () => (await import('./leasehold.ts')).fair,
   'graphile-worker-ordered': async () => (await import('./graphile-worker.ts')).ordered,
   'pg-boss-ordered': async () => (await import('./pg-boss-ordered.ts')).pgBossOrdered,
   floor: async () => (await import('./floor.ts')).floor,

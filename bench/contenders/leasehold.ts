@@ -29,13 +29,15 @@ export const notKept = contender('Its defaults, but finished jobs are not kept, 
 
 export const ordered = contender('Its defaults, in a queue that is configured as ordered.', { ordered: true })
 
+export const fair = contender('Its defaults, in a queue that is configured as fair.', { fair: true })
+
 const LEASE_MS = 60_000
 
-function contender(why: string, options: { keep?: false; ordered?: true }): Contender {
-  const name = options.ordered ? 'ordered' : 'bench'
+function contender(why: string, { fair, ...options }: { keep?: false; ordered?: true; fair?: true }): Contender {
+  const name = options.ordered ? 'ordered' : fair ? 'fair' : 'bench'
   const job = kind<Input>(name, options)
   const worker = { id: randomUUID(), label: 'bench' }
-  const keyOf = ({ key }: Input) => (options.ordered ? { partitionKey: key! } : {})
+  const keyOf = ({ key }: Input) => (options.ordered || fair ? { partitionKey: key! } : {})
   return {
     version: JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version,
     why,
@@ -45,6 +47,7 @@ function contender(why: string, options: { keep?: false; ordered?: true }): Cont
       const own = new Leasehold({ connectionString: url })
       await own.migrate()
       if (options.ordered) await own.configure([queue(name, { ordered: true })])
+      if (fair) await own.configure([queue(name, { fair })])
       await own.close()
     },
     produce: async (url) => {

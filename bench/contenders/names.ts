@@ -9,7 +9,10 @@ export const FLOORS = ['floor', 'floor-not-kept'] as const
 /** Queues that keep the order of each key: the scenario order only. */
 export const ORDERED = ['leasehold-ordered', 'graphile-worker-ordered', 'pg-boss-ordered'] as const
 
+/** A queue that is fair to its keys: the scenario order only. */
+export const FAIR = ['leasehold-fair'] as const
+
 /** The last of all takes part where jobs trickle in: its local queue has most to lose there. */
-export const CONTENDERS = [...QUEUES, ...FLOORS, ...ORDERED, 'graphile-worker-no-local-queue'] as const
+export const CONTENDERS = [...QUEUES, ...FLOORS, ...ORDERED, ...FAIR, 'graphile-worker-no-local-queue'] as const
 
 export type ContenderName = (typeof CONTENDERS)[number]

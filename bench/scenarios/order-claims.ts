@@ -8,7 +8,8 @@ import { interleaved, pairs } from '../rounds.ts'
 import type { Database } from '../server.ts'
 import { percentile } from '../statistics.ts'
 
-const CLAIM = 50
+/** Jobs of a claim. */
+export const CLAIM = 50
 const WARM_UP = 20
 const LATE_KEYS = 50
 const CLAIMERS = ['leasehold-ordered', 'pg-boss-ordered'] as const
@@ -93,7 +94,7 @@ export async function besideOrdered(bench: Bench): Promise<void> {
   })
 }
 
-async function claimMicros(
+export async function claimMicros(
   bench: Bench,
   contender: ContenderName,
   { url }: Database,
@@ -107,7 +108,7 @@ async function claimMicros(
 }
 
 /** Filled once and cloned. */
-async function filled(bench: Bench, contender: ContenderName, line: Line): Promise<Database> {
+export async function filled(bench: Bench, contender: ContenderName, line: Line): Promise<Database> {
   const database = await bench.server.clone(templateOf(contender, line), async (main, url) => {
     await setUp(bench, contender, url)
     await fill(bench, contender, url, line)
@@ -127,7 +128,7 @@ async function fill(bench: Bench, contender: ContenderName, url: string, line: L
   })
 }
 
-function forget(bench: Bench, contender: ContenderName, line: Line): Promise<void> {
+export function forget(bench: Bench, contender: ContenderName, line: Line): Promise<void> {
   return bench.server.forget(templateOf(contender, line))
 }
 

@@ -8,6 +8,7 @@ import { type DrainOptions, drain, warmUpJobs } from '../measure.ts'
 import type { Filled } from '../process/protocol.ts'
 import { interleaved } from '../rounds.ts'
 import { addSpans, saidPerSecond } from '../spans.ts'
+import { fairClaims } from './fair.ts'
 import { besideOrdered, claimCosts, jobsInFront } from './order-claims.ts'
 
 const PEERS_SECONDS = 10
@@ -25,6 +26,7 @@ export async function orderScenario(bench: Bench): Promise<void> {
   await claimCosts(bench)
   await jobsInFront(bench)
   await besideOrdered(bench)
+  await fairClaims(bench)
 }
 
 async function manyKeys(bench: Bench): Promise<void> {
