@@ -2,6 +2,7 @@ import { anyBucket, bucketOf } from '../core/bucket.ts'
 import { checkDate, checkInteger, checkMilliseconds, checkText } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { encodeInput } from '../core/storable.ts'
+import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { numericArray } from '../db/parameters.ts'
 import {
@@ -108,7 +109,9 @@ async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[
 async function inOrder(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
   if (areAlike(jobs, true)) {
     const keys = jobs.map((job) => job.partitionKey)
-    const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE_IN_ORDER, [...commonColumns(jobs), keys])
+    const values = [...commonColumns(jobs), keys]
+    const send = () => lane.run<'ids'>(ENQUEUE_ALIKE_IN_ORDER, values)
+    const [row] = await settlingConflicts(lane.standsAlone, send)
     // Without ids the queue is not ordered, which the next statement explains.
     if (row!.ids !== null) return row!.ids.slice(1, -1).split(',')
   }
@@ -123,7 +126,8 @@ async function enqueueInOrder(
 ): Promise<readonly Row<'position' | 'id'>[]> {
   const declared = [...new Set(jobs.filter((job) => job.ordered).map((job) => job.queue))]
   const values = [...columns(jobs), ...keys, declared.length > 0 ? declared : null]
-  return lane.run<'position' | 'id'>(ENQUEUE_IN_ORDER, values).catch(refuseOrder)
+  const send = () => lane.run<'position' | 'id'>(ENQUEUE_IN_ORDER, values)
+  return settlingConflicts(lane.standsAlone, send).catch(refuseOrder)
 }
 
 /** What the database refuses about order, in the words of the options. */

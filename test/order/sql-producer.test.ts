@@ -52,7 +52,8 @@ test('a SQL producer waits for an open enqueue of the same key, and comes after 
   const after = bySql(second.client, { partition_key: 'k' })
   await waitUntilBlocked(await db.connect(), second.pid)
   await first.client.query('commit')
-  assert.deepEqual(idsOf(await claimRun(lane)), [before.job_id, (await after).job_id])
+  const { job_id } = await after
+  assert.deepEqual(idsOf(await claimRun(lane)), [before.job_id, job_id])
 })
 
 test('an idempotency key of a SQL producer stores one job of an ordered queue', async (t) => {
