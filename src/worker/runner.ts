@@ -228,7 +228,8 @@ export class Runner {
     const now = monotonicMs()
     this.#report(job, outcome, now)
     if (this.#slots.running === 0) this.#noneRuns?.()
-    this.#roomAgain(now)
+    // Rendering a result may take long, and whether the next job's lease still holds is judged by that moment.
+    this.#roomAgain('result' in outcome && outcome.result !== undefined ? undefined : now)
   }
 
   #report(job: HeldJob, outcome: Outcome, now: number): void {
