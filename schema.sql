@@ -507,7 +507,7 @@ begin
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
   end if;
   -- Keys that could not be judged when their last job left.
-  if run_length > 0 and exists (select from "leasehold".order_check) then
+  if run_length > 0 and exists (select from "leasehold".order_check c where c.id > 0) then
     perform "leasehold".check_order(queues);
   end if;
   if priorities is null and older_ms is null and younger_ms is null then
@@ -1104,11 +1104,13 @@ begin
     return 0;
   end if;
   if coalesce(lets_in, finish.status <> 'completed') then
-    select array_agg(j.queue), array_agg(j.partition_key), array_agg(j.key_seq), array_agg(j.claim_id),
-      array_agg(r.run_from)
+    with held as materialized (
+      select j.id, j.queue, j.partition_key, j.key_seq, j.claim_id from "leasehold".job j
+      where j.id = any (job_ids) and (fence is null or j.claim_id = fence) and j.key_seq is not null
+    )
+    select array_agg(h.queue), array_agg(h.partition_key), array_agg(h.key_seq), array_agg(h.claim_id), array_agg(r.run_from)
     into queues, keys, seqs, claims, from_seqs
-    from "leasehold".job j join unnest(job_ids, run_from) as r (id, run_from) on r.id = j.id
-    where j.id = any (job_ids) and (fence is null or j.claim_id = fence) and j.key_seq is not null;
+    from held h join unnest(job_ids, run_from) as r (id, run_from) on r.id = h.id;
     if queues is not null then
       moved := "leasehold".finish(finish.status, job_ids, finish.worker_id, reasons, errors, results, keep_ms, fence,
         keep_all_ms, lets_in => false);

@@ -37,18 +37,18 @@ const COMPLETED = `with held as materialized (
     from ended
   ) as ended
   where keep_ms is not null or idempotency_key is not null
-), completed as materialized (
-  select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
-    array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null),
-    array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)
-  ) end as let_in
-  from ended
 )`
 
 // let_in: how many jobs of the same keys can be claimed now.
+const ANSWERED = `select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
+    array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null),
+    array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)
+  ) end as let_in
+from ended`
+
 export const COMPLETE = `-- job.complete
 ${COMPLETED}
-select completed, let_in from completed`
+${ANSWERED}`
 
 // A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed;
 // without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so the claim
@@ -57,8 +57,8 @@ select completed, let_in from completed`
 //   $15, $16 due for so many ms  $17 share  $18 run length
 export const TURN = `-- job.turn
 ${COMPLETED}
-select claimed.*, completed
-from completed
+select claimed.*, completed, let_in
+from (${ANSWERED}) as answered
 left join leasehold.claim($7, $5, $8, $9, $10, $11, $12, $13, $14, older_ms => $15, younger_ms => $16, share => $17,
   run_length => $18) as claimed on true`
 

@@ -9,6 +9,7 @@ import * as configurationSql from '../../src/jobs/configuration.sql.ts'
 import * as enqueueSql from '../../src/jobs/enqueue.sql.ts'
 import * as housekeepingSql from '../../src/jobs/housekeeping.sql.ts'
 import * as operatorSql from '../../src/jobs/operator.sql.ts'
+import * as orderSql from '../../src/jobs/order.sql.ts'
 import * as outcomeSql from '../../src/jobs/outcome.sql.ts'
 import * as pauseSql from '../../src/jobs/pause.sql.ts'
 import * as registrySql from '../../src/jobs/registry.sql.ts'
@@ -108,7 +109,7 @@ export const HOT: Record<string, Hot> = {
   RENEW: { sql: claimSql.RENEW, args: ['array[1, 2, 3]::bigint[]', WORKER, '30000'] },
   COMPLETE: {
     sql: outcomeSql.COMPLETE,
-    args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER],
+    args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER, 'null'],
   },
   TURN: {
     sql: outcomeSql.TURN,
@@ -118,6 +119,7 @@ export const HOT: Record<string, Hot> = {
       repeated('null', 'jsonb'),
       repeated('1000', 'float8'),
       WORKER,
+      'null',
       '999999',
       '30000',
       String(BATCH),
@@ -126,6 +128,7 @@ export const HOT: Record<string, Hot> = {
       'null',
       'null',
       String(BATCH),
+      '1',
     ],
   },
   SETTLE: {
@@ -172,6 +175,8 @@ export const NOW_AND_THEN: Record<string, Hot> = {
 /** Statements over tables that are usually empty, that only call a function, or that only a person sends. */
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
+  enqueueSql.ENQUEUE_IN_ORDER, // functions
+  enqueueSql.ENQUEUE_ALIKE_IN_ORDER,
   housekeepingSql.LOOK_BEFORE_SWEEP, // one row
   outcomeSql.COMPLETE_MANY, // see FINISHES
   outcomeSql.FORGIVE,
@@ -192,6 +197,7 @@ export const COLD = [
   ...Object.values(dutySql), // a table of four rows
   ...Object.values(wakeSql), // a row per queue
   ...Object.values(configurationSql), // a row per queue and kind, sent by a deploy and by a worker that starts
+  ...Object.values(orderSql), // sent by a person, and by one worker every ten seconds
   ...Object.values(pauseSql), // the same rows, of which those that are paused have an index of their own
   ...Object.values(registrySql), // a row per worker process, written by its primary key and pruned by a scan
 ]
@@ -207,6 +213,7 @@ export const ALL = [
   enqueueSql,
   housekeepingSql,
   operatorSql,
+  orderSql,
   outcomeSql,
   pauseSql,
   registrySql,

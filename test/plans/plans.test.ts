@@ -233,8 +233,8 @@ async function fill(count: number, after = 0): Promise<void> {
   )
   await client.query(
     `insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-       crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, payload)
-     select 2000000 + n, now(), now(), now(), 1, 1, 5, 0, 5, 0, 1, false, 'plan', 'plan', 'fatal', '1'
+       crashes, priority, partition_bucket, salt, queue, kind, reason, payload)
+     select 2000000 + n, now(), now(), now(), 1, 1, 5, 0, 5, 0, 1, 'plan', 'plan', 'fatal', '1'
      from generate_series(1, $1 / 10) n`,
     [count],
   )
