@@ -75,6 +75,7 @@ select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7, $8) as done`
 //   release  pending again where it stood, attempt returned
 //   cancel   cancelled; a cancel that was requested meanwhile turns fail, snooze and release into it
 // A failure shows that the job does not kill its worker, and costs an attempt: crashes start again from zero.
+// The count at the end: all rows are locked and judged before the first is requeued, which may return others of its run.
 // What is released wakes a worker, as what is enqueued does. The one that released may hear it, and claims only what it has
 // room for: a job that it had no slot for is not claimed back before it has one.
 //   $1 ids  $2 claim ids  $3 verbs  $4 delays in ms  $5 errors  $6 reasons  $7 worker id
@@ -126,7 +127,8 @@ select position, case outcome
     select leasehold.wake(array_agg(distinct queue)) from answered
     where next = 'pending' and verb = 'release' having count(*) > 0
   ) as woken
-from answered`
+from answered
+where (select count(*) from answered) > 0`
 
 // Workers that live, of leases that were swept.   $1 ids  $2 claim ids
 export const FORGIVE = `-- job.forgive
