@@ -45,6 +45,8 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       bucket: 234,
       salt: '',
       metadata: '{"m": 1}',
+      runFrom: null, // Its queue is not ordered.
+      run: undefined,
     },
   )
   const row = await jobRow(db, id)
