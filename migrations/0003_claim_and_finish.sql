@@ -358,11 +358,12 @@ begin
   if coalesce(lets_in, finish.status <> 'completed') then
     with held as materialized (
       select j.id, j.queue, j.partition_key, j.key_seq, j.claim_id from leasehold.job j
-      where j.id = any (job_ids) and (fence is null or j.claim_id = fence) and j.key_seq is not null
+      where j.id = any (job_ids) and (fence is null or j.claim_id = fence)
     )
     select array_agg(h.queue), array_agg(h.partition_key), array_agg(h.key_seq), array_agg(h.claim_id), array_agg(r.run_from)
     into queues, keys, seqs, claims, from_seqs
-    from held h join unnest(job_ids, run_from) as r (id, run_from) on r.id = h.id;
+    from held h join unnest(job_ids, run_from) as r (id, run_from) on r.id = h.id
+    where h.key_seq is not null;
     if queues is not null then
       moved := leasehold.finish(finish.status, job_ids, finish.worker_id, reasons, errors, results, keep_ms, fence,
         keep_all_ms, lets_in => false);

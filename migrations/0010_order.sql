@@ -419,9 +419,11 @@ declare
   queues text[];
   keys text[];
 begin
-  select array_agg(j.queue), array_agg(j.partition_key) into queues, keys
-  from leasehold.job j
-  where j.id = any (claimed) and j.key_seq is not null and j.queue <> all (ordered_queues);
+  with held as materialized (
+    select j.queue, j.partition_key, j.key_seq from leasehold.job j where j.id = any (claimed)
+  )
+  select array_agg(h.queue), array_agg(h.partition_key) into queues, keys
+  from held h where h.key_seq is not null and h.queue <> all (ordered_queues);
   perform leasehold.advance(queues, keys);
 end
 $$;

@@ -264,8 +264,8 @@ test('a claim that cannot be swept is reported, and does not keep the sweep from
   // A dead letter under the same id, as a sequence that was set back leaves behind.
   await db.pool.query(
     `insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-       crashes, priority, partition_bucket, salt, blocked, queue, kind, reason, payload)
-     values ($1, now(), now(), now(), 1, 1, 1, 0, 5, 0, 0, false, 'mail', 'mail', 'fatal', '1')`,
+       crashes, priority, partition_bucket, salt, queue, kind, reason, payload)
+     values ($1, now(), now(), now(), 1, 1, 1, 0, 5, 0, 0, 'mail', 'mail', 'fatal', '1')`,
     [stuck],
   )
   await db.clock.advance('31 s')

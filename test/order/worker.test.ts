@@ -1,7 +1,10 @@
 // Order per key, as workers keep it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, queue, withTransaction } from '../../src/index.ts'
+import { complete } from '../../src/jobs/completion.ts'
+import { claimNext, newWorker } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { scene } from '../support/worker.ts'
 
@@ -98,18 +101,21 @@ test('two enqueues in one transaction keep their order', async (t) => {
 
 test('claims write nothing while a producer keeps a key that is empty', async (t) => {
   const { db, lh } = await scene(t)
+  const lane = new Lane(db.pool)
+  const worker = newWorker()
+  const claimOne = () => claimNext(lane, { queues: ['step'], worker })
   await lh.configure([queue('step', { ordered: true })])
   await lh.enqueue(step, { key: 'k', n: 1 }, { partitionKey: 'k' })
-  const [first] = await lh.claim([step])
+  const [first] = await claimOne()
   const tx = await db.connect()
   await tx.query('begin')
   await lh.enqueue(step, { key: 'k', n: 2 }, { tx, partitionKey: 'k' })
-  await first!.complete()
+  assert.deepEqual(await complete(lane, worker, [first!]), { refused: [], busy: [] })
   const notes = async () => (await db.pool.query('select id, ctid::text, xmax::text from leasehold.order_check')).rows
   const before = await notes()
   assert.equal(before.length, 1)
-  for (let look = 0; look < 5; look++) assert.equal((await lh.claim([step])).length, 0)
+  for (let look = 0; look < 5; look++) assert.equal((await claimOne()).length, 0)
   assert.deepEqual(await notes(), before)
   await tx.query('commit')
-  assert.equal((await lh.claim([step])).length, 1)
+  assert.equal((await claimOne()).length, 1)
 })
