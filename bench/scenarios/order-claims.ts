@@ -12,6 +12,8 @@ import { percentile } from '../statistics.ts'
 export const CLAIM = 50
 const WARM_UP = 20
 const LATE_KEYS = 50
+/** They keep a worker as busy as more of them would, for as long as the measurement takes. */
+const BUSY_JOBS = 8_000
 const CLAIMERS = ['leasehold-ordered', 'pg-boss-ordered'] as const
 /** pg-boss reads all jobs that wait in each fetch. */
 const PEER_CLAIMS = 20
@@ -44,7 +46,11 @@ export async function claimCosts(bench: Bench): Promise<void> {
 export async function jobsInFront(bench: Bench): Promise<void> {
   const { waiting } = bench.sizes.order
   for (const contender of among(bench, ['leasehold-ordered'])) {
-    const lines: Record<string, Line> = { 'none in front': [], 'in front': [{ jobs: waiting, keys: 1 }] }
+    const lines: Record<string, Line> = {
+      'none in front': [],
+      'few in front': [{ jobs: BUSY_JOBS, keys: 1 }],
+      'in front': [{ jobs: waiting, keys: 1 }],
+    }
     const runs = await interleaved(bench, 'order-front', Object.keys(lines), async (front) => {
       const database = await filled(bench, contender, lines[front]!)
       const options = { url: database.url, count: bench.sizes.idle, keys: LATE_KEYS }
