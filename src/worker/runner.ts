@@ -2,7 +2,7 @@
  * The jobs in this process, from claim to known outcome: starts them, reports their outcome, releases those that must not start,
  * and aborts those that must stop.
  */
-import { CancelRequestedError, StoppingError, TimedOutError } from '../core/errors.ts'
+import { CancelRequestedError, StoppingError } from '../core/errors.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../jobs/job.ts'
@@ -16,8 +16,9 @@ import { OperatorWatch } from './operator-watch.ts'
 import { announceOutcome, newTally } from './outcome-events.ts'
 import { Outcomes } from './outcomes.ts'
 import type { Outcome, PendingOutcome, RecordedAs } from './pending-outcome.ts'
+import { countWithRuns, cutRun, endRun, hold, startNext } from './runs.ts'
 import type { Slots } from './slots.ts'
-import { Timeouts } from './timeouts.ts'
+import { Timeouts, timedOut } from './timeouts.ts'
 import type { Turns } from './turns.ts'
 
 /** How long jobs are started without a look at anything else. */
@@ -98,16 +99,9 @@ export class Runner {
   claimed(claimId: ClaimId, sentAt: number, jobs: readonly ClaimedJob[]): void {
     const claim = this.#leases.hold(claimId, sentAt, countWithRuns(jobs))
     const now = monotonicMs()
-    const held = (claimed: ClaimedJob) => new HeldJob(claimed, this.#options.handlers.get(claimed.kind)!, claim, now)
-    for (const claimed of jobs) {
-      let last = held(claimed)
-      this.#slots.add(last)
-      for (const follower of claimed.run ?? []) {
-        last.next = held(follower)
-        last = last.next
-        this.#slots.hold(last)
-      }
-    }
+    const { handlers } = this.#options
+    const held = (claimed: ClaimedJob) => new HeldJob(claimed, handlers.get(claimed.kind)!, claim, now)
+    for (const claimed of jobs) hold(this.#slots, claimed, held)
     this.#operators.begin()
     this.#surplus.setEarlier(now + WAITS_AT_MOST_MS)
     if (this.#closed) this.close()
@@ -247,37 +241,22 @@ export class Runner {
     this.#slots.release(report.job)
     this.#leases.done(report.job.claim, known !== 'unrecordable')
     if (known === 'completed') this.#startNextOfRun(report.job)
-    else this.#endRun(report.job, known !== 'unrecordable')
+    else for (const rest of endRun(this.#slots, report.job)) this.#leases.done(rest.claim, known !== 'unrecordable')
     announceOutcome(this.#options.events, this.tally, report, known)
     this.#roomAgain()
   }
 
   /** A job has succeeded: the next of its run may start. */
   #startNextOfRun(job: HeldJob): void {
-    const { next } = job
-    if (next === undefined) return
-    job.next = undefined
-    this.#slots.add(next)
-    if (this.#closed) this.#release(next)
+    const next = startNext(this.#slots, job)
+    if (next !== undefined && this.#closed) this.#release(next)
   }
 
-  /** A job did not succeed, and its outcome is known: the database has returned the rest of its run with it. */
-  #endRun(job: HeldJob, isRecorded: boolean): void {
-    for (let { next } = job; next !== undefined; next = next.next) {
-      this.#slots.forget(next)
-      this.#leases.done(next.claim, isRecorded)
-    }
-    job.next = undefined
-  }
-
-  /** Releases the first job of a run, behind this one, that is meant, and with it the rest. */
-  #cutRun(ahead: HeldJob, isMeant: (job: HeldJob) => boolean): void {
-    for (let job = ahead; job.next !== undefined; job = job.next) {
-      const { next } = job
-      if (!isMeant(next)) continue
-      job.next = undefined
-      this.#release(next)
-      return
+  /** Releases the first of these jobs in each run, and with it the rest of the run. */
+  #releaseThese(isMeant: (job: HeldJob) => boolean): void {
+    for (const job of this.#slots.jobs('waiting', 'running', 'reporting')) {
+      const first = job.state === 'waiting' && isMeant(job) ? job : cutRun(job, isMeant)
+      if (first !== undefined) this.#release(first)
     }
   }
 
@@ -294,11 +273,7 @@ export class Runner {
   }
 
   #releasePaused({ queues, kinds }: Paused): void {
-    const isPaused = ({ claimed: { queue, kind } }: HeldJob) => queues.has(queue) || kinds.has(kind)
-    for (const job of this.#slots.jobs('waiting', 'running', 'reporting')) {
-      if (job.state === 'waiting' && isPaused(job)) this.#release(job)
-      else this.#cutRun(job, isPaused)
-    }
+    this.#releaseThese(({ claimed: { queue, kind } }) => queues.has(queue) || kinds.has(kind))
   }
 
   #releaseSurplus(): void {
@@ -317,10 +292,8 @@ export class Runner {
 
   #cancel(job: HeldJob): void {
     // A job whose cancellation is requested is cancelled when it is released.
-    if (job.state === 'waiting') this.#release(job)
-    else if (job.state === 'behind') {
-      for (const ahead of this.#slots.jobs('waiting', 'running', 'reporting')) this.#cutRun(ahead, (one) => one === job)
-    } else if (job.state === 'running') this.#abort(job, 'cancelled', new CancelRequestedError(job.claimed.jobId))
+    if (job.state === 'waiting' || job.state === 'behind') this.#releaseThese((one) => one === job)
+    else if (job.state === 'running') this.#abort(job, 'cancelled', new CancelRequestedError(job.claimed.jobId))
   }
 
   #timeIsOver(job: HeldJob): void {
@@ -331,14 +304,4 @@ export class Runner {
   #abort(job: HeldJob, reason: AbortReason, error: Error): void {
     if (job.abort(reason, error)) this.#options.events.emit('aborted', { ...job.info, reason })
   }
-}
-
-function countWithRuns(jobs: readonly ClaimedJob[]): number {
-  let count = jobs.length
-  for (const { run } of jobs) if (run !== undefined) count += run.length
-  return count
-}
-
-function timedOut({ claimed, handler }: HeldJob): TimedOutError {
-  return new TimedOutError(`The handler of ${claimed.kind}`, handler.kind.timeoutMs)
 }

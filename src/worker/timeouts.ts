@@ -1,3 +1,4 @@
+import { TimedOutError } from '../core/errors.ts'
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import type { HeldJob } from './job.ts'
 
@@ -51,4 +52,8 @@ export class Timeouts {
     const first = [...this.#byKind.values()].map((jobs) => jobs.values().next().value ?? Number.POSITIVE_INFINITY)
     this.#alarm.set(Math.min(...first, Number.POSITIVE_INFINITY))
   }
+}
+
+export function timedOut({ claimed, handler }: HeldJob): TimedOutError {
+  return new TimedOutError(`The handler of ${claimed.kind}`, handler.kind.timeoutMs)
 }

@@ -180,6 +180,22 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
     (d) => d.say('worker-1.1', 30_000, 'started', { w: 'expiring-17', job: '17', gen: 29_990 }),
     /^a job that has expired does not start: expiring-17/,
   ],
+  'a job of a key starts before an earlier one': [
+    (d) =>
+      Object.assign(
+        d.line('started', ({ w }) => w === 'ordered-20'),
+        { at: 32_600 },
+      ),
+    /^a job of a key starts after all.*: ordered-20/,
+  ],
+  'two jobs of a key overlap': [
+    (d) =>
+      Object.assign(
+        d.line('ended', ({ w }) => w === 'ordered-19'),
+        { at: 33_120 },
+      ),
+    /^no two jobs of a key run at a time: ordered-20/,
+  ],
   'jobs of a killed worker are reclaimed late': [
     (d) => Object.assign(d.attempts[2]!, { endedAt: 12_000 }),
     /^jobs of a killed worker are reclaimed within 7.5 s: job 2/,

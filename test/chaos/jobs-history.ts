@@ -207,6 +207,15 @@ export function asItShouldBe(): Draft {
   draft.row('expiring-17', '17', 'dead_letter', 0, { reason: 'expired', claimedBy: null, endedAt: 31_000 })
   draft.say('worker-1.1', 31_010, 'buried', { job: '17', gen: 0, reason: 'expired' })
 
+  for (const [job, at] of [
+    ['19', 32_000],
+    ['20', 32_500],
+  ] as const) {
+    draft.work(`ordered-${job}`, job, at, { key: 'key:1' })
+    draft.run('worker-1.1', `ordered-${job}`, job, at + 600, 'completed')
+    draft.row(`ordered-${job}`, job, 'completed', at + 600)
+  }
+
   // Acknowledged, completed and lost.
   draft.say('harness', 42_000, 'tail', { from: 40_000, to: 42_000 })
   draft.work('plain-18', '18', 40_500, { fails: 0 })

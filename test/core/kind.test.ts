@@ -12,6 +12,7 @@ test('a kind has defaults, and cannot be changed afterwards', () => {
   assert.deepEqual(mail, {
     name: 'mail',
     queue: 'mail',
+    ordered: false,
     priority: 5,
     maxAttempts: 5,
     backoff: { firstMs: 1_000, maxMs: 3_600_000 },

@@ -6,13 +6,13 @@ import { checkRetention } from '../../src/core/retention.ts'
 
 test('a queue has defaults, and cannot be changed afterwards', () => {
   const mail = queue('mail')
-  assert.deepEqual(mail, { name: 'mail', ordered: false, onDeadLetter: 'block', wakeUp: true })
+  assert.deepEqual(mail, { name: 'mail', ordered: false, fair: false, onDeadLetter: 'block', wakeUp: true })
   assert.throws(() => Object.assign(mail, { ordered: true }), TypeError)
 })
 
 test('queue() keeps every option', () => {
   for (const onDeadLetter of ['block', 'skip', 'park'] as const) {
-    const options = { ordered: true, onDeadLetter, wakeUp: false }
+    const options = { ordered: true, fair: false, onDeadLetter, wakeUp: false }
     assert.deepEqual(queue('mail', options), { name: 'mail', ...options })
   }
 })
@@ -21,6 +21,8 @@ test('queue() refuses an invalid option, with its name', () => {
   const bad: [string, object][] = [
     ['queue("x").ordered', { ordered: 'yes' }],
     ['queue("x").ordered', { ordered: null }],
+    ['queue("x").fair', { fair: 'yes' }],
+    ['queue("x").fair', { ordered: true, fair: true }],
     ['queue("x").onDeadLetter', { onDeadLetter: 'stop' }],
     ['queue("x").onDeadLetter', { onDeadLetter: true }],
     ['queue("x").wakeUp', { wakeUp: 'no' }],
