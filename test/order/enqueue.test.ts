@@ -42,6 +42,21 @@ test('of two producers the one that commits first comes first, and none overtake
   }
 })
 
+test('a producer that waits for a key has no place in it yet', async (t) => {
+  for (const options of [{}, { metadata: { a: 1 } }]) {
+    const { db, lane } = await orderedQueue(t)
+    const [first, second] = [await session(db), await session(db)]
+    await first.client.query('begin')
+    const ids = await enqueueInKey(first.lane, 1, options)
+    const waits = enqueueInKey(second.lane, 1, options)
+    await waitUntilBlocked(await db.connect(), second.pid)
+    ids.push(...(await enqueueInKey(first.lane, 1, options)))
+    await first.client.query('commit')
+    ids.push(...(await waits))
+    assert.deepEqual(idsOf(await claimRun(lane)), ids, 'by commit')
+  }
+})
+
 test('a producer that rolls back leaves no gap that holds up its key', async (t) => {
   const { db, lane } = await orderedQueue(t)
   const [slow, quick] = [await session(db), await session(db)]
