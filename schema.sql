@@ -319,6 +319,7 @@ declare
   no_keys text[];
   idle_queues text[];
   idle_keys text[];
+  of_queue text;
   woken text[];
   let_in integer;
 begin
@@ -346,15 +347,17 @@ begin
   from (select job.id from "leasehold".job where job.id = any (heads) for update skip locked) as l;
   with moved as (
     update "leasehold".job set blocked = false, available_at = greatest(job.available_at, at)
-    where job.id = any (locked) and job.blocked and job.claim_id is null and not exists (
-      select from "leasehold".dead_letter d
+    where job.id = any (locked) and job.blocked and job.claim_id is null and (
+      select true from "leasehold".dead_letter d
       where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
-    ) and (is_completion or not exists (
+      limit 1
+    ) is null and (is_completion or (
       -- Since the look above a dead letter that blocked the key may have been redriven: it comes first.
-      select from "leasehold".job ahead
+      select true from "leasehold".job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
         and (ahead.claim_id is null or (select q.ordered from "leasehold".queue q where q.name = ahead.queue))
-    ))
+      limit 1
+    ) is null)
     returning job.queue, job.available_at
   )
   select count(*), array_agg(distinct moved.queue) filter (where moved.available_at <= at) into let_in, woken from moved;
@@ -388,26 +391,33 @@ begin
     select k.queue, k.key from unnest(no_queues, no_keys) as k (queue, key)
     where not exists (
       select from unnest(idle_queues, idle_keys) as i (queue, key) where i.queue = k.queue and i.key = k.key
-    ) and exists (select from "leasehold".order_key o where o.queue = k.queue and o.key = k.key);
+    ) and (select true from "leasehold".order_key o where o.queue = k.queue and o.key = k.key limit 1);
   end if;
   -- With the row of the key locked, no producer can add to it: what is empty now stays so until this transaction commits. One may
   -- have committed since the first look.
   with looked as materialized (
-    select k.*, exists (
-      select from "leasehold".job
+    select k.*, (
+      select true from "leasehold".job
       where job.queue = k.queue and job.partition_key = k.key and job.key_seq >= k.from_seq
         and (k.ordered or job.claim_id is null)
-    ) as is_used
+      limit 1
+    ) is true as is_used, (
+      select true from "leasehold".dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key limit 1
+    ) is true as is_blocked
     from unnest(idle_queues, idle_keys, ordered, from_seqs) as k (queue, key, ordered, from_seq)
-  ), removed as (
-    delete from "leasehold".order_key o
-    using looked l
-    where o.queue = l.queue and o.key = l.key and not l.is_used and not exists (
-      select from "leasehold".dead_letter d where d.blocks_key and d.queue = l.queue and d.partition_key = l.key
-    )
   )
-  select array_agg(l.queue), array_agg(l.key), array_agg(l.from_seq) into queues, keys, from_seqs
-  from looked l where l.is_used;
+  select array_agg(l.queue) filter (where l.is_used), array_agg(l.key) filter (where l.is_used),
+    array_agg(l.from_seq) filter (where l.is_used), array_agg(l.queue) filter (where not l.is_used and not l.is_blocked),
+    array_agg(l.key) filter (where not l.is_used and not l.is_blocked)
+  into queues, keys, from_seqs, idle_queues, idle_keys
+  from looked l;
+  -- Queue by queue: a join walked all keys under a plan that was made while there were none.
+  for of_queue in select distinct i.queue from unnest(idle_queues) as i (queue) loop
+    delete from "leasehold".order_key
+    where order_key.queue = of_queue and order_key.key = any (array(
+      select i.key from unnest(idle_queues, idle_keys) as i (queue, key) where i.queue = of_queue
+    ));
+  end loop;
   return let_in + "leasehold".advance(queues, keys, case when is_completion then from_seqs end);
 end
 $function$
@@ -457,7 +467,7 @@ begin
           order by j.key_seq
           limit 1
         )
-        or not exists (select from "leasehold".order_key o where o.queue = c.queue and o.key = c.key)
+        or (select true from "leasehold".order_key o where o.queue = c.queue and o.key = c.key limit 1) is null
       )
       order by c.id
       limit 1000
@@ -1026,10 +1036,11 @@ begin
           where job.queue = k.queue and job.partition_key = k.key and job.key_seq is not null
             and (job.claim_id is null or k.queue = any (ordered_queues))
           order by job.key_seq desc
-        ) or exists (
-          select from "leasehold".dead_letter b
+        ) or (
+          select true from "leasehold".dead_letter b
           where b.blocks_key and b.queue = k.queue and b.partition_key = k.key
-        )) as is_taken
+          limit 1
+        )) is true as is_taken
       from unnest(key_queues, key_keys, new_keys) as k (queue, key, is_new)
     ), input as materialized (
       select i.*, i.key is not null and i.queue = any (ordered_queues || fair_queues) as in_key,
@@ -1059,9 +1070,10 @@ begin
       -- What is parked behind a dead letter is moved by a check.
       insert into "leasehold".order_check (queue, key)
       select distinct a.queue, a.partition_key from added a join "leasehold".queue q on q.name = a.queue
-      where a.blocked and q.on_dead_letter = 'park' and exists (
-        select from "leasehold".dead_letter b
+      where a.blocked and q.on_dead_letter = 'park' and (
+        select true from "leasehold".dead_letter b
         where b.blocks_key and b.queue = a.queue and b.partition_key = a.partition_key
+        limit 1
       )
     ), woken as (
       select "leasehold".wake(array(
@@ -1349,8 +1361,8 @@ begin
   for parked in
     select distinct k.queue, k.key from unnest(queues, keys) as k (queue, key)
     join "leasehold".queue q on q.name = k.queue and q.ordered and q.on_dead_letter = 'park'
-    where exists (
-      select from "leasehold".dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key
+    where (
+      select true from "leasehold".dead_letter d where d.blocks_key and d.queue = k.queue and d.partition_key = k.key limit 1
     )
   loop
     -- With the row of the key locked no redrive is under way: what it has revived must not be parked again.

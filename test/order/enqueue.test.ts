@@ -42,6 +42,21 @@ test('of two producers the one that commits first comes first, and none overtake
   }
 })
 
+test('a producer that waits for a key has no place in it yet', async (t) => {
+  for (const options of [{}, { metadata: { a: 1 } }]) {
+    const { db, lane } = await orderedQueue(t)
+    const [first, second] = [await session(db), await session(db)]
+    await first.client.query('begin')
+    const ids = await enqueueInKey(first.lane, 1, options)
+    const waits = enqueueInKey(second.lane, 1, options)
+    await waitUntilBlocked(await db.connect(), second.pid)
+    ids.push(...(await enqueueInKey(first.lane, 1, options)))
+    await first.client.query('commit')
+    ids.push(...(await waits))
+    assert.deepEqual(idsOf(await claimRun(lane)), ids, 'by commit')
+  }
+})
+
 test('a producer that rolls back leaves no gap that holds up its key', async (t) => {
   const { db, lane } = await orderedQueue(t)
   const [slow, quick] = [await session(db), await session(db)]
@@ -149,11 +164,21 @@ test('two bulk enqueues of 10,000 keys at once, in opposite orders, store every 
   const [one, other] = [await session(db), await session(db)]
   const jobs = Array.from({ length: 10_000 }, (_, n) => ({ kind: 'mail', input: n, partitionKey: `k${n}` }))
   const mixed = jobs.map((job) => ({ ...job, metadata: { a: 1 } }))
-  await Promise.all([enqueue(one.lane, jobs), enqueue(other.lane, mixed.reverse())])
+  // A third transaction holds a key in the middle until both wait.
+  const third = await session(db)
+  const observer = await db.connect()
+  await third.client.query('begin')
+  await enqueueInKey(third.lane, 1, { partitionKey: 'k5000' })
+  const both = [enqueue(one.lane, jobs), enqueue(other.lane, mixed.reverse())]
+  for (const { pid } of [one, other]) await waitUntilBlocked(observer, pid)
+  await third.client.query('rollback')
+  await Promise.all(both)
   assert.deepEqual([await countRows(db, 'job'), await countRows(db, 'order_key')], [20_000, 10_000])
   assert.deepEqual(await broken(db), [])
   const { rows } = await db.pool.query('select count(*)::int as heads from leasehold.job where not blocked')
   assert.equal(rows[0].heads, 10_000)
+  const deadlocks = 'select deadlocks::int as count from pg_stat_database where datname = current_database()'
+  assert.equal((await db.pool.query(deadlocks)).rows[0].count, 0, 'keys are locked in one order')
   const run = await claimRuns(lane, { limit: 500, runLength: 2 })
   assert.ok(run.every((job) => job.run?.length === 1))
 })

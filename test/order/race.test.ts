@@ -85,7 +85,7 @@ test('jobs that a redrive has just revived are not parked by a check that looked
   const ids = await enqueueInKey(lane, 3)
   await bury(lane, worker, (await claimRun(lane, { worker }))[0]!)
   const later = (await enqueueInKey(lane, 1))[0]!
-  const checker = await stopsIn(db, 'park_behind', 'select array_agg(l.id)')
+  const checker = await stopsIn(db, 'park_behind', 'moved := moved +')
   const checked = claimRuns(checker.lane)
   await checker.arrived()
   const operator = await session(db)
