@@ -879,7 +879,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.enqueue_alike_in_order(of_queue text, of_kind text, inputs text, of_priority smallint, attempts_at_most smallint, buckets smallint[], delay_ms double precision, keys text[])
+CREATE OR REPLACE FUNCTION leasehold.enqueue_alike_in_order(of_queue text, of_kind text, inputs text, of_priority smallint, attempts_at_most smallint, buckets smallint[], delay_ms double precision, partition_keys text)
  RETURNS bigint[]
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -890,6 +890,7 @@ CREATE OR REPLACE FUNCTION leasehold.enqueue_alike_in_order(of_queue text, of_ki
 AS $function$
 declare
   at constant timestamptz := "leasehold".clock();
+  keys constant text[] := array(select jsonb_array_elements_text(partition_keys::jsonb));
   parks boolean;
   distinct_keys text[];
   first_places integer[];

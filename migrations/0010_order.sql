@@ -578,10 +578,10 @@ end
 $$;
 
 -- The same for jobs of one ordered queue that differ in nothing but their input and their key, as most calls have it: a third of
--- the work. The inputs are one JSON array. Null: the queue is not ordered, and nothing was stored.
+-- the work. The inputs are one JSON array, and so are the keys. Null: the queue is not ordered, and nothing was stored.
 create function leasehold.enqueue_alike_in_order(
   of_queue text, of_kind text, inputs text, of_priority smallint, attempts_at_most smallint, buckets smallint[],
-  delay_ms double precision, keys text[]
+  delay_ms double precision, partition_keys text
 ) returns bigint[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -592,6 +592,7 @@ create function leasehold.enqueue_alike_in_order(
 as $$
 declare
   at constant timestamptz := leasehold.clock();
+  keys constant text[] := array(select jsonb_array_elements_text(partition_keys::jsonb));
   parks boolean;
   distinct_keys text[];
   first_places integer[];

@@ -108,7 +108,7 @@ async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[
 
 async function inOrder(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
   if (areAlike(jobs, true)) {
-    const keys = jobs.map((job) => job.partitionKey)
+    const keys = JSON.stringify(jobs.map((job) => job.partitionKey))
     const values = [...commonColumns(jobs), keys]
     const send = () => lane.run<'ids'>(ENQUEUE_ALIKE_IN_ORDER, values)
     const [row] = await settlingConflicts(lane.standsAlone, send)

@@ -23,7 +23,7 @@ const CALLS: Record<string, string> = {
     ${filled('5', 'smallint')}, ${filled('5', 'smallint')}, ${filled('5', 'smallint')}, ${filled('0', 'float8')},
     array(select jsonb_build_object('partition_key', 'k' || n) from generate_series(1, 200) n))`,
   'an enqueue of alike jobs': `select leasehold.enqueue_alike_in_order('plan', 'plan',
-    (select jsonb_agg(n)::text from generate_series(1, 200) n), 5::smallint, 5::smallint, ${filled('5', 'smallint')}, 0, ${KEYS})`,
+    (select jsonb_agg(n)::text from generate_series(1, 200) n), 5::smallint, 5::smallint, ${filled('5', 'smallint')}, 0, to_jsonb(${KEYS})::text)`,
   'a completion of many': `select leasehold.finish('completed', array(select generate_series(1, 200))::bigint[], ${WORKER},
     fence => 1, keep_all_ms => 1000, lets_in => true, run_from => ${filled('1', 'bigint')})`,
   'dead letters that block': `select leasehold.finish('dead_letter', array(select generate_series(1, 200))::bigint[], ${WORKER},
