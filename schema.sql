@@ -1436,10 +1436,11 @@ declare
   queues text[];
   keys text[];
 begin
+  with letters as materialized (
+    select d.queue, d.partition_key as key from "leasehold".dead_letter d where d.id = any (ids)
+  )
   select array_agg(k.queue), array_agg(k.key) into queues, keys
-  from (
-    select distinct d.queue, d.partition_key as key from "leasehold".dead_letter d where d.id = any (ids) order by 1, 2
-  ) as k;
+  from (select distinct l.queue, l.key from letters l order by 1, 2) as k;
   if queues is null then
     return;
   end if;
