@@ -295,7 +295,7 @@ CREATE INDEX queue_paused ON leasehold.queue USING btree (name) WHERE (paused_at
 
 CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
 
-CREATE OR REPLACE FUNCTION leasehold.advance(queues text[], keys text[], from_seqs bigint[] DEFAULT NULL::bigint[])
+CREATE OR REPLACE FUNCTION leasehold.advance(queues text[], keys text[], from_seqs bigint[] DEFAULT NULL::bigint[], is_open boolean DEFAULT false)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -375,6 +375,11 @@ begin
   into no_queues, no_keys, ordered, from_seqs
   from unnest(queues, keys, heads, ordered, from_seqs) as k (queue, key, head, ordered, from_seq) where k.head is null;
   if no_queues is null then
+    return let_in;
+  end if;
+  if is_open then
+    insert into "leasehold".order_check (queue, key) select k.queue, k.key from unnest(no_queues, no_keys) as k (queue, key);
+    perform "leasehold".wake(array(select distinct k.queue from unnest(no_queues) as k (queue)));
     return let_in;
   end if;
   -- A producer that has the row of the key may have stored a job behind what has just left.
@@ -953,7 +958,8 @@ begin
   if parks and exists (select from "leasehold".dead_letter b where b.blocks_key and b.queue = of_queue) then
     insert into "leasehold".order_check (queue, key) select of_queue, k.key from unnest(distinct_keys) as k (key);
   end if;
-  if delay_ms <= 0 and cardinality(free_places) > 0 then
+  -- Also for jobs that are blocked: what is in front may have left before this commits, and then a claim has to look.
+  if delay_ms <= 0 then
     perform "leasehold".wake(array[of_queue]);
   end if;
   return ids;
@@ -1077,8 +1083,9 @@ begin
         limit 1
       )
     ), woken as (
+      -- Also for a job that is blocked: what is in front of it may have left before this commits, and then a claim has to look.
       select "leasehold".wake(array(
-        select distinct a.queue from added a where not a.blocked and a.available_at <= at)) as done
+        select distinct a.queue from added a where a.available_at <= at)) as done
     )
     select d.place, d.job_id from drawn d cross join woken;
   -- set_ordered() waits for those that have written to job, and this had not. From here on it has.
@@ -1563,6 +1570,15 @@ declare
   reasons text[];
 begin
   if not exists (select from "leasehold".queue q where q.name = of_queue and q.ordered) then
+    return;
+  end if;
+  -- Mostly there is none, which the next job of the key shows.
+  if (
+    select j.claim_id from "leasehold".job j
+    where j.queue = of_queue and j.partition_key = of_key and j.key_seq > behind
+    order by j.key_seq
+    limit 1
+  ) is distinct from under_claim then
     return;
   end if;
   -- Locked by their places: two that return the rest of one run wait for each other, and do not deadlock.

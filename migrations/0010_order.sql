@@ -52,9 +52,14 @@ create index dead_letter_blocks on leasehold.dead_letter (queue, partition_key, 
 -- look does not step over all that a hot key has done since the oldest snapshot that is open anywhere. And no dead letter can have
 -- been redriven in front of a job that runs.
 --
+-- A caller's transaction may stay open for long, and must not keep producers waiting: with is_open the row of an empty key is not
+-- locked, and the key is looked at again after the commit.
+--
 -- The argument (0034). Each lookup is a statement of its own, so it sees what committed before it. Each job it finds it
 -- locks: a transaction that takes the same job away at the same time is seen as a lock that is not granted, never missed.
-create function leasehold.advance(queues text[], keys text[], from_seqs bigint[] default null) returns integer
+create function leasehold.advance(
+  queues text[], keys text[], from_seqs bigint[] default null, is_open boolean default false
+) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set enable_nestloop = on
@@ -133,6 +138,11 @@ begin
   into no_queues, no_keys, ordered, from_seqs
   from unnest(queues, keys, heads, ordered, from_seqs) as k (queue, key, head, ordered, from_seq) where k.head is null;
   if no_queues is null then
+    return let_in;
+  end if;
+  if is_open then
+    insert into leasehold.order_check (queue, key) select k.queue, k.key from unnest(no_queues, no_keys) as k (queue, key);
+    perform leasehold.wake(array(select distinct k.queue from unnest(no_queues) as k (queue)));
     return let_in;
   end if;
   -- A producer that has the row of the key may have stored a job behind what has just left.
@@ -262,6 +272,15 @@ declare
   reasons text[];
 begin
   if not exists (select from leasehold.queue q where q.name = of_queue and q.ordered) then
+    return;
+  end if;
+  -- Mostly there is none, which the next job of the key shows.
+  if (
+    select j.claim_id from leasehold.job j
+    where j.queue = of_queue and j.partition_key = of_key and j.key_seq > behind
+    order by j.key_seq
+    limit 1
+  ) is distinct from under_claim then
     return;
   end if;
   -- Locked by their places: two that return the rest of one run wait for each other, and do not deadlock.
@@ -563,8 +582,9 @@ begin
         limit 1
       )
     ), woken as (
+      -- Also for a job that is blocked: what is in front of it may have left before this commits, and then a claim has to look.
       select leasehold.wake(array(
-        select distinct a.queue from added a where not a.blocked and a.available_at <= at)) as done
+        select distinct a.queue from added a where a.available_at <= at)) as done
     )
     select d.place, d.job_id from drawn d cross join woken;
   -- set_ordered() waits for those that have written to job, and this had not. From here on it has.
@@ -655,7 +675,8 @@ begin
   if parks and exists (select from leasehold.dead_letter b where b.blocks_key and b.queue = of_queue) then
     insert into leasehold.order_check (queue, key) select of_queue, k.key from unnest(distinct_keys) as k (key);
   end if;
-  if delay_ms <= 0 and cardinality(free_places) > 0 then
+  -- Also for jobs that are blocked: what is in front may have left before this commits, and then a claim has to look.
+  if delay_ms <= 0 then
     perform leasehold.wake(array[of_queue]);
   end if;
   return ids;

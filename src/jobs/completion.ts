@@ -14,7 +14,7 @@ import {
   toClaimed,
 } from './claim.ts'
 import { type Lease, leaseOf, type Worker } from './job.ts'
-import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_MANY, HOLD, TURN } from './outcome.sql.ts'
+import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_MANY, COMPLETE_WITHIN, HOLD, TURN } from './outcome.sql.ts'
 import { fences, recorded, safeDelay } from './outcome.ts'
 import type { Walk } from './scan-cursors.ts'
 
@@ -43,14 +43,19 @@ export interface NotWritten {
 }
 
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
-export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+export async function complete(
+  lane: Lane,
+  worker: Worker,
+  items: readonly Completion[],
+  statement = COMPLETE,
+): Promise<NotWritten> {
   const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
   const refused: Lease[] = []
   const busy: Lease[] = []
   let letIn = left.length < items.length && items.some(isOrdered)
   for (let at = 0; at < left.length; at += MANY) {
     const { first, others } = onePerJob(left.slice(at, at + MANY))
-    const [row] = await lane.run<'completed' | 'let_in'>(COMPLETE, completeArguments(worker, first))
+    const [row] = await lane.run<'completed' | 'let_in'>(statement, completeArguments(worker, first))
     letIn ||= Number(row!.let_in) > 0
     const answer = await notWritten(lane, worker, first, row!.completed, others)
     refused.push(...answer.refused)
@@ -59,11 +64,15 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
   return letIn ? { refused, busy, letIn } : { refused, busy }
 }
 
-/** Those with a result go together, and those that are kept for the same time. Returns the ones that were not completed. */
+/**
+ * Those with a result go together, and those that are kept for the same time. Those of ordered queues go together, too, so that none
+ * is recorded before another that ran earlier. Returns the ones that were not completed.
+ */
 async function completeMany(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<Completion[]> {
   const left: Completion[] = []
   const groups = new Map<number | false | 'with results', Completion[]>()
-  for (const item of items) listIn(groups, hasResult(item) ? 'with results' : (item.keepMs ?? KEEP_MS)).push(item)
+  const isMixed = new Set(items.filter(isOrdered).map(groupOf)).size > 1
+  for (const item of items) listIn(groups, isMixed && isOrdered(item) ? 'with results' : groupOf(item)).push(item)
   for (const [alike, group] of groups) {
     if (group.length < MANY || !(await completeGroup(lane, worker, group, alike))) left.push(...group)
   }
@@ -93,6 +102,10 @@ async function completeGroup(
     runsOf(byClaim),
   ])
   return row!.done === 't'
+}
+
+function groupOf(item: Completion): number | false | 'with results' {
+  return hasResult(item) ? 'with results' : (item.keepMs ?? KEEP_MS)
 }
 
 function hasResult({ result, resultJson }: Completion): boolean {
@@ -193,7 +206,7 @@ export async function beInATransaction(tx: Lane): Promise<void> {
 }
 
 async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
-  const answer = await complete(tx, worker, [item])
+  const answer = await complete(tx, worker, [item], COMPLETE_WITHIN)
   if (answer.refused.length > 0) throw new LeaseLostError(item)
   return answer
 }

@@ -40,15 +40,22 @@ const COMPLETED = `with held as materialized (
 )`
 
 // let_in: how many jobs of the same keys can be claimed now.
-const ANSWERED = `select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
+const LET_IN = `select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
     array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null),
-    array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)
-  ) end as let_in
-from ended`
+    array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)`
 
 export const COMPLETE = `-- job.complete
 ${COMPLETED}
-${ANSWERED}`
+${LET_IN}
+  ) end as let_in
+from ended`
+
+// In the caller's transaction, which may stay open.
+export const COMPLETE_WITHIN = `-- job.complete_within
+${COMPLETED}
+${LET_IN}, is_open => true
+  ) end as let_in
+from ended`
 
 // A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed;
 // without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so the claim
@@ -58,7 +65,11 @@ ${ANSWERED}`
 export const TURN = `-- job.turn
 ${COMPLETED}
 select claimed.*, completed, let_in
-from (${ANSWERED}) as answered
+from (
+  ${LET_IN}
+  ) end as let_in
+  from ended
+) as answered
 left join leasehold.claim($7, $5, $8, $9, $10, $11, $12, $13, $14, older_ms => $15, younger_ms => $16, share => $17,
   run_length => $18) as claimed on true`
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { kind, queue, withTransaction } from '../../src/index.ts'
-import { complete } from '../../src/jobs/completion.ts'
+import { complete, completeWithin } from '../../src/jobs/completion.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import { waitUntilBlocked } from '../support/database.ts'
 import {
@@ -268,6 +268,19 @@ test('a batch for several queues keeps the order of the ordered ones, and stores
     ].sort(),
   )
   assert.deepEqual(await broken(db), [])
+})
+
+test('an enqueue does not wait for an open transaction that completes the last job of its key', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  await enqueueInKey(lane, 1)
+  const [first] = await claimRun(lane, { worker })
+  const open = await session(db)
+  await open.client.query('begin')
+  await completeWithin(open.lane, worker, first!)
+  await enqueueInKey(lane, 1) // On another connection, as a handler may do before it commits.
+  assert.equal((await claimRun(lane, { worker })).length, 0)
+  await open.client.query('commit')
+  assert.equal((await claimRun(lane, { worker })).length, 1)
 })
 
 test('a handler that completes its job and enqueues for the same key, in one transaction, is next', async (t) => {

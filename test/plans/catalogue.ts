@@ -111,6 +111,10 @@ export const HOT: Record<string, Hot> = {
     sql: outcomeSql.COMPLETE,
     args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER, 'null'],
   },
+  COMPLETE_WITHIN: {
+    sql: outcomeSql.COMPLETE_WITHIN,
+    args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER, 'null'],
+  },
   TURN: {
     sql: outcomeSql.TURN,
     args: [
