@@ -11,9 +11,22 @@ import { until } from '../support/until.ts'
 import { collect, count, next, type Scene, scene, statements, untilStatus } from '../support/worker.ts'
 
 const SWEEP_MS = 100
-const EVERY_MS = { sweep: SWEEP_MS, suspects: 10_000, expire: 10_000, prune: 600_000, partitions: 3_600_000 }
+const EVERY_MS = {
+  sweep: SWEEP_MS,
+  suspects: 10_000,
+  expire: 10_000,
+  prune: 600_000,
+  partitions: 3_600_000,
+  order: 10_000,
+}
 /** A statement that each duty sends at least once each time. */
-const SENDS = { sweep: 'sweep.look', expire: 'job.expire', prune: 'dead_letter.prune', partitions: 'partition.make' }
+const SENDS = {
+  sweep: 'sweep.look',
+  expire: 'job.expire',
+  prune: 'dead_letter.prune',
+  partitions: 'partition.make',
+  order: 'order.check',
+}
 
 const task = kind<number>('task')
 const idle = [handle(task, () => {})]
@@ -29,7 +42,7 @@ async function noteDuties({ db }: Scene): Promise<() => Promise<Record<string, n
       $$ begin insert into taken values (new.name, new.next_at - $1); return null; end $$;
     `.replace(
       '$1',
-      "(case new.name when 'sweep' then interval '100 ms' when 'expire' then '10 s' when 'suspects' then '10 s' when 'prune' then '10 min' else '1 h' end)",
+      "(case new.name when 'sweep' then interval '100 ms' when 'expire' then '10 s' when 'suspects' then '10 s' when 'order' then '10 s' when 'prune' then '10 min' else '1 h' end)",
     ),
   )
   await db.pool.query('create trigger note after update on leasehold.duty for each row execute function note_duty()')
