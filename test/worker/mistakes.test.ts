@@ -194,7 +194,7 @@ test('two options that exclude each other, and values of a wrong type, get the w
   await assert.rejects(lh.enqueue(task, 1, { idempotencyKey: wrong(5) }), message(/non-empty string, not 5/))
   await assert.rejects(
     lh.redrive(wrong({ kind: 'task' })),
-    message(/a job id, a list of ids, or \{ kind, reason, limit \}/),
+    message(/a job id, a list of ids, or \{ kind, reason, partitionKey, limit \}/),
   )
   const chores = (value: unknown) => () => lh.worker([handle(task, () => {})], { chores: wrong(value) })
   assert.throws(chores({}), message(/must be a list: \[\{ name: 'clean up', every: '1h', run:/))
