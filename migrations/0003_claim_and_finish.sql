@@ -33,10 +33,10 @@ create function leasehold.generation_floor() returns bigint
 -- `buckets` is a bitmap of 1024 bits: only jobs of these partition buckets; null: all.
 -- Of an ordered queue the walk finds the heads of keys (0010_order.sql). Each brings a run along, the jobs that follow it in its
 -- key, up to run_length of them in all. Callers that do not know of runs pass none, and get no ordered job: they would start a
--- run all at once, and their completions let nobody in.
+-- run all at once, and their completions let no job in.
 -- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs
--- it found, or that there are more of a fair queue; available_at, the time of the claim. The others come in no order: sorting would copy each row twice more, and
--- the worker sees in one look whether it must sort.
+-- it found, or that there are more of a fair queue; available_at, the time of the claim. The others come in no order: sorting
+-- would copy each row twice more, and the worker sees in one look whether it must sort.
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
   queues text[], priorities smallint[] default null, from_at timestamptz[] default null, from_id bigint[] default null,
@@ -438,8 +438,8 @@ $$;
 -- Completes large batches: each claim's jobs leave through finish() with the claim as fence. job_ids names the jobs of the
 -- first claim, then those of the next; sizes says how many each has. They are kept for keep_all_ms; null: not at all. Or each
 -- has a result and a keep_ms of its own. run_from is of jobs of ordered queues. No row is locked beforehand, which took a third
--- to half of the time. So this may wait for a row that another transaction has locked, for 5 ms. After that, and when a job is not held any more, nothing is done and it returns false:
--- the completion that looks at each job by itself is next.
+-- to half of the time. So this may wait for a row that another transaction has locked, for 5 ms. After that, and when a job is
+-- not held any more, nothing is done and it returns false: the completion that looks at each job by itself is next.
 --
 -- Two of these never wait for each other, since a job is held under one claim. A deadlock with any other transaction ends
 -- after the 5 ms.

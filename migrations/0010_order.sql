@@ -1,7 +1,7 @@
 -- serves code from: 1
 --
--- Order per key, and fairness among keys (decisions/0034). In an ordered queue the jobs of one partition key start one after the other, in the order in
--- which their enqueues committed.
+-- Order per key, and fairness among keys (decisions/0034). In an ordered queue the jobs of one partition key start one after the
+-- other, in the order in which their enqueues committed.
 --
 --   key_seq      a job's place in its key. The enqueue draws it while it holds the row of the key in order_key, until it commits.
 --                So the order of key_seq is the order of commits
@@ -9,13 +9,13 @@
 --                when what was in front of it leaves
 --   blocks_key   a dead letter that is in the way of its key, until it is redriven or an operator unblocks the key
 --
--- A job may be let in when no unfinished job and no blocking dead letter of its key has a lower key_seq. Whoever removes the
--- obstacle lets the next job in, in the same transaction: advance() is called by every way out of leasehold.job. It waits for
+-- A job may be let in when no unfinished job and no blocking dead letter of its key has a lower key_seq. The
+-- transaction that removes the obstacle lets the next job in: advance() is called by every way out of leasehold.job. It waits for
 -- no lock. If it cannot know (a producer has not committed yet, another transaction holds the next job), it leaves a row in
 -- order_check, and the next claim looks again.
-
--- In a fair queue only one job of each key is in the claim index, too, but others of the key may run at the same time: a claim takes
--- one of each key in turn, then more of each if there is room, and lets the next one in at the back of the line. There what
+--
+-- In a fair queue only one job of each key is in the claim index, too, but others of the key may run at the same time. A claim
+-- takes one of each key in turn, then more of each if there is room, and lets the next one in at the back of the line. There what
 -- comes first is the first job that is not claimed. A job with a key_seq in a queue that is not ordered is of a fair queue,
 -- since whether a queue is ordered changes only while it is empty.
 
@@ -216,7 +216,8 @@ end
 $$;
 
 -- Looks again at keys of these queues that advance() could not judge. Returns how many jobs were let in. A key that is empty but
--- for a producer that has not committed stays as it is, and nothing is written: many claims may look while that transaction is open.
+-- for a producer that has not committed stays as it is, and nothing is written: many claims may look while that transaction is
+-- open.
 create function leasehold.check_order(queues text[]) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -357,8 +358,8 @@ end
 $$;
 
 -- The jobs that follow these heads in their keys, as long as each can run now: due, of a kind that was asked for, not asked to be
--- cancelled, never crashed, and not behind a dead letter that blocks the key. With their heads there are a thousand at most: heads beyond that are left out. All are locked when
--- this returns. A run ends before a job that another transaction has locked, since that job may stay.
+-- cancelled, never crashed, and not behind a dead letter that blocks the key. With their heads there are a thousand at most; heads
+-- beyond that are left out. All are locked when this returns. A run ends before a job that another transaction has locked, since that job may stay.
 --
 -- Of a fair queue the rest of max_jobs is shared by its keys, however long a run may be. `more`: one had as many as it may.
 create function leasehold.with_runs(
