@@ -159,11 +159,8 @@ create table leasehold.kind (
   max_attempts smallint,
   keep interval,
   keep_key interval,
-  paused_at timestamp with time zone,
-  paused_by text,
   constraint kind_has_an_attempt CHECK ((max_attempts > 0)),
   constraint kind_priority_is_a_digit CHECK (((priority >= 0) AND (priority <= 9))),
-  constraint only_a_paused_kind_was_paused_by CHECK (((paused_by IS NULL) OR (paused_at IS NOT NULL))),
   constraint kind_pkey PRIMARY KEY (name)
 );
 
@@ -203,6 +200,14 @@ create table leasehold.order_key (
   constraint order_key_pkey PRIMARY KEY (queue, key)
 ) with (fillfactor=70, vacuum_truncate=off, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 
+create table leasehold.pause (
+  queue text,
+  kind text,
+  at timestamp with time zone not null,
+  by text,
+  constraint pause_is_of_a_queue_or_a_kind CHECK ((num_nonnulls(queue, kind) = 1))
+);
+
 create table leasehold.processed_message (
   source text not null,
   message_id text not null,
@@ -213,14 +218,11 @@ create table leasehold.processed_message (
 
 create table leasehold.queue (
   name text not null,
-  paused_at timestamp with time zone,
-  paused_by text,
   ordered boolean not null default false,
   fair boolean not null default false,
   on_dead_letter text not null default 'block'::text,
   wakes boolean not null default true,
   constraint on_dead_letter_is_known CHECK ((on_dead_letter = ANY (ARRAY['block'::text, 'skip'::text, 'park'::text]))),
-  constraint only_a_paused_queue_was_paused_by CHECK (((paused_by IS NULL) OR (paused_at IS NOT NULL))),
   constraint ordered_or_fair CHECK ((NOT (ordered AND fair))),
   constraint queue_pkey PRIMARY KEY (name)
 );
@@ -279,8 +281,6 @@ CREATE INDEX job_to_claim ON leasehold.job USING btree (queue, priority, availab
 
 CREATE INDEX job_to_expire ON leasehold.job USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
-CREATE INDEX kind_paused ON leasehold.kind USING btree (name) WHERE (paused_at IS NOT NULL);
-
 CREATE INDEX operator_action_by_age ON leasehold.operator_action USING btree (at);
 
 CREATE INDEX operator_action_by_job ON leasehold.operator_action USING btree (job_id) WHERE (job_id IS NOT NULL);
@@ -290,8 +290,6 @@ CREATE INDEX order_check_by_queue ON leasehold.order_check USING btree (queue, i
 CREATE INDEX processed_message_to_forget ON leasehold.processed_message USING btree (forget_at);
 
 CREATE INDEX queue_by_key ON leasehold.queue USING btree (name) WHERE (ordered OR fair);
-
-CREATE INDEX queue_paused ON leasehold.queue USING btree (name) WHERE (paused_at IS NOT NULL);
 
 CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
 
@@ -522,7 +520,7 @@ begin
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
   end if;
   -- Keys that could not be judged when their last job left.
-  if run_length > 0 and exists (select from "leasehold".order_check c where c.id > 0) then
+  if exists (select from "leasehold".order_check c where c.id > 0) then
     perform "leasehold".check_order(queues);
   end if;
   if priorities is null and older_ms is null and younger_ms is null then
@@ -575,7 +573,9 @@ begin
       select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
         select j.id, j.size, j.is_ordered
-        from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+        from (
+          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+        ) as spot
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
@@ -591,16 +591,16 @@ begin
           limit at_most
           for update skip locked
         ) j
-        where leaves_out_paused or not (
-          exists (select from "leasehold".queue paused where paused.paused_at is not null)
-          or exists (select from "leasehold".kind paused where paused.paused_at is not null))
+        where leaves_out_paused or not exists (select from "leasehold".pause)
         limit max_jobs
       ) j;
     else
       select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
         select j.id, j.size, j.is_ordered
-        from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+        from (
+          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+        ) as spot
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
@@ -617,27 +617,26 @@ begin
           limit at_most
           for update skip locked
         ) j
-        where leaves_out_paused or not (
-          exists (select from "leasehold".queue paused where paused.paused_at is not null)
-          or exists (select from "leasehold".kind paused where paused.paused_at is not null))
+        where leaves_out_paused or not exists (select from "leasehold".pause)
         limit max_jobs
       ) j;
     end if;
-    exit when picked is not null or leaves_out_paused or not (
-      exists (select from "leasehold".queue paused where paused.paused_at is not null)
-      or exists (select from "leasehold".kind paused where paused.paused_at is not null));
+    -- Two steps, since a condition with a subselect is a statement of its own.
+    exit when picked is not null or leaves_out_paused;
+    exit when not exists (select from "leasehold".pause);
     leaves_out_paused := true;
     kinds := array(
       select asked.name from unnest(kinds) as asked (name)
-      where asked.name not in (select paused.name from "leasehold".kind paused where paused.paused_at is not null));
+      where asked.name not in (select p.kind from "leasehold".pause p where p.kind is not null));
     -- Without a kind the walk would step over the whole backlog, and find nothing.
     if kinds = '{}' then
+      return next;
       return;
     end if;
     select array_agg(asked.queue), array_agg(asked.priority), array_agg(asked.from_at), array_agg(asked.from_id)
     into queues, priorities, from_at, from_id
     from unnest(queues, priorities, from_at, from_id) as asked (queue, priority, from_at, from_id)
-    where asked.queue not in (select paused.name from "leasehold".queue paused where paused.paused_at is not null);
+    where asked.queue not in (select p.queue from "leasehold".pause p where p.queue is not null);
   end loop;
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
   attempts := coalesce(cardinality(picked), 0);
@@ -1633,6 +1632,24 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.set_paused(of_queue text, of_kind text, paused_by text, paused boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  lock table "leasehold".pause in share row exclusive mode;
+  if paused then
+    insert into "leasehold".pause (queue, kind, at, by) select of_queue, of_kind, "leasehold".clock(), paused_by
+    where not exists (select from "leasehold".pause p where p.queue = of_queue or p.kind = of_kind);
+  else
+    delete from "leasehold".pause p where p.queue = of_queue or p.kind = of_kind;
+  end if;
+  return found;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.take_turns(claimed bigint[], ordered_queues text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -1871,10 +1888,8 @@ create view leasehold.jobs as
                 ELSE 'scheduled'::text
             END
             WHEN (EXISTS ( SELECT
-               FROM leasehold.queue q
-              WHERE q.name = j.queue AND q.paused_at IS NOT NULL)) OR (EXISTS ( SELECT
-               FROM leasehold.kind k
-              WHERE k.name = j.kind AND k.paused_at IS NOT NULL)) THEN 'paused'::text
+               FROM leasehold.pause p
+              WHERE p.queue = j.queue OR p.kind = j.kind)) THEN 'paused'::text
             ELSE 'ready'::text
         END AS label,
     j.priority,

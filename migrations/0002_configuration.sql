@@ -6,20 +6,14 @@
 
 create table leasehold.queue (
   name           text not null,
-  paused_at      timestamptz,
-  paused_by      text,
   ordered        boolean not null default false,
   fair           boolean not null default false,
   on_dead_letter text not null default 'block',
   wakes          boolean not null default true,
   constraint queue_pkey primary key (name),
   constraint on_dead_letter_is_known check (on_dead_letter in ('block', 'skip', 'park')),
-  constraint ordered_or_fair check (not (ordered and fair)),
-  constraint only_a_paused_queue_was_paused_by check (paused_by is null or paused_at is not null)
+  constraint ordered_or_fair check (not (ordered and fair))
 );
-
--- Every claim reads this index, so it holds the paused queues alone.
-create index queue_paused on leasehold.queue (name) where paused_at is not null;
 
 -- Every enqueue reads this index.
 create index queue_by_key on leasehold.queue (name) where ordered or fair;
@@ -32,15 +26,38 @@ create table leasehold.kind (
   max_attempts smallint,
   keep         interval,
   keep_key     interval,
-  paused_at    timestamptz,
-  paused_by    text,
   constraint kind_pkey primary key (name),
   constraint kind_priority_is_a_digit check (priority between 0 and 9),
-  constraint kind_has_an_attempt check (max_attempts > 0),
-  constraint only_a_paused_kind_was_paused_by check (paused_by is null or paused_at is not null)
+  constraint kind_has_an_attempt check (max_attempts > 0)
 );
 
-create index kind_paused on leasehold.kind (name) where paused_at is not null;
+-- The queues and kinds that are paused. Every claim reads it, and mostly it is empty. Without an index that costs next to nothing;
+-- an index scan reserves 40 kB in the backend and took 8 µs of a claim.
+create table leasehold.pause (
+  queue text,
+  kind  text,
+  at    timestamptz not null,
+  by    text,
+  constraint pause_is_of_a_queue_or_a_kind check (num_nonnulls(queue, kind) = 1)
+);
+
+-- Pauses or resumes, and returns whether that changed anything. Of two operators at once the second waits for the first. Claims
+-- read the table without waiting.
+create function leasehold.set_paused(of_queue text, of_kind text, paused_by text, paused boolean) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  lock table leasehold.pause in share row exclusive mode;
+  if paused then
+    insert into leasehold.pause (queue, kind, at, by) select of_queue, of_kind, leasehold.clock(), paused_by
+    where not exists (select from leasehold.pause p where p.queue = of_queue or p.kind = of_kind);
+  else
+    delete from leasehold.pause p where p.queue = of_queue or p.kind = of_kind;
+  end if;
+  return found;
+end
+$$;
 
 -- How long rows are kept that belong to no kind. One row, the same for every worker.
 create table leasehold.settings (

@@ -35,7 +35,8 @@ create function leasehold.generation_floor() returns bigint
 -- key, up to run_length of them in all. Callers that do not know of runs pass none, and get no ordered job: they would start a
 -- run all at once, and their completions let no job in.
 -- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs
--- it found, or that there are more of a fair queue; available_at, the time of the claim. The others come in no order: sorting
+-- it found, or that there are more of a fair queue; available_at, the time of the claim, or null if all that was asked for is
+-- paused. The others come in no order: sorting
 -- would copy each row twice more, and the worker sees in one look whether it must sort.
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
@@ -81,7 +82,7 @@ begin
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
   end if;
   -- Keys that could not be judged when their last job left.
-  if run_length > 0 and exists (select from leasehold.order_check c where c.id > 0) then
+  if exists (select from leasehold.order_check c where c.id > 0) then
     perform leasehold.check_order(queues);
   end if;
   if priorities is null and older_ms is null and younger_ms is null then
@@ -134,7 +135,9 @@ begin
       select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
         select j.id, j.size, j.is_ordered
-        from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+        from (
+          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+        ) as spot
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
@@ -150,16 +153,16 @@ begin
           limit at_most
           for update skip locked
         ) j
-        where leaves_out_paused or not (
-          exists (select from leasehold.queue paused where paused.paused_at is not null)
-          or exists (select from leasehold.kind paused where paused.paused_at is not null))
+        where leaves_out_paused or not exists (select from leasehold.pause)
         limit max_jobs
       ) j;
     else
       select array_agg(j.id), sum(j.size), bool_or(j.is_ordered) into picked, size_at_most, has_ordered
       from (
         select j.id, j.size, j.is_ordered
-        from unnest(queues, priorities, from_at, from_id) as spot (queue, priority, from_at, from_id)
+        from (
+          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+        ) as spot
         cross join lateral (
           select job.id, case
               when pg_column_size(job.payload) < 1500 or pg_column_compression(job.payload) is null
@@ -176,27 +179,26 @@ begin
           limit at_most
           for update skip locked
         ) j
-        where leaves_out_paused or not (
-          exists (select from leasehold.queue paused where paused.paused_at is not null)
-          or exists (select from leasehold.kind paused where paused.paused_at is not null))
+        where leaves_out_paused or not exists (select from leasehold.pause)
         limit max_jobs
       ) j;
     end if;
-    exit when picked is not null or leaves_out_paused or not (
-      exists (select from leasehold.queue paused where paused.paused_at is not null)
-      or exists (select from leasehold.kind paused where paused.paused_at is not null));
+    -- Two steps, since a condition with a subselect is a statement of its own.
+    exit when picked is not null or leaves_out_paused;
+    exit when not exists (select from leasehold.pause);
     leaves_out_paused := true;
     kinds := array(
       select asked.name from unnest(kinds) as asked (name)
-      where asked.name not in (select paused.name from leasehold.kind paused where paused.paused_at is not null));
+      where asked.name not in (select p.kind from leasehold.pause p where p.kind is not null));
     -- Without a kind the walk would step over the whole backlog, and find nothing.
     if kinds = '{}' then
+      return next;
       return;
     end if;
     select array_agg(asked.queue), array_agg(asked.priority), array_agg(asked.from_at), array_agg(asked.from_id)
     into queues, priorities, from_at, from_id
     from unnest(queues, priorities, from_at, from_id) as asked (queue, priority, from_at, from_id)
-    where asked.queue not in (select paused.name from leasehold.queue paused where paused.paused_at is not null);
+    where asked.queue not in (select p.queue from leasehold.pause p where p.queue is not null);
   end loop;
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
   attempts := coalesce(cardinality(picked), 0);

@@ -127,8 +127,7 @@ create view leasehold.jobs as
     case when j.claim_id is null then 'pending' else 'processing' end::leasehold.job_status as status,
     case when j.claim_id is not null then null when j.blocked then 'blocked'
       when j.available_at > leasehold.clock() then case when j.attempts > 0 then 'retrying' else 'scheduled' end
-      when exists (select from leasehold.queue q where q.name = j.queue and q.paused_at is not null)
-        or exists (select from leasehold.kind k where k.name = j.kind and k.paused_at is not null) then 'paused'
+      when exists (select from leasehold.pause p where p.queue = j.queue or p.kind = j.kind) then 'paused'
       else 'ready' end as label,
     j.priority, j.available_at, j.attempts, j.max_attempts, j.crashes,
     c.worker_id as claimed_by, w.label as claimed_by_label, j.claimed_at, c.expires_at as lease_expires_at,

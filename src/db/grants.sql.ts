@@ -27,13 +27,13 @@ grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind t
 export const GRANT_READER = `-- grants.reader
 grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dead_letter, leasehold.job_attempt,
   leasehold.idempotency_key, leasehold.effect, leasehold.processed_message, leasehold.busy, leasehold.duty, leasehold.sweep,
-  leasehold.queue, leasehold.kind, leasehold.settings, leasehold.worker, leasehold.operator_action, leasehold.order_key,
-  leasehold.order_check to {role};
+  leasehold.queue, leasehold.kind, leasehold.pause, leasehold.settings, leasehold.worker, leasehold.operator_action,
+  leasehold.order_key, leasehold.order_check to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys
   to {role}`
 
-// A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. A worker's role can change only the pause of queues
-// and kinds; configure() is for the owner.
+// A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. A worker's role can pause queues and kinds; configure() is
+// for the owner.
 export const GRANT_WORKER = `-- grants.worker
 grant usage on sequence leasehold.job_id, leasehold.operator_action_id, leasehold.order_check_id to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
@@ -45,8 +45,7 @@ grant update (outcome) on leasehold.job_attempt to {role};
 grant select, delete on leasehold.archive_default, leasehold.job_attempt_default to {role};
 grant select, insert, update on leasehold.busy, leasehold.duty, leasehold.sweep to {role};
 grant select on leasehold.queue, leasehold.kind, leasehold.settings to {role};
-grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.queue to {role};
-grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.kind to {role};
+grant select, insert, delete on leasehold.pause to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys
   to {role}`
 

@@ -71,12 +71,9 @@ export class Lane {
 
   async run<Column extends string>(statement: string, values: readonly unknown[]): Promise<readonly Row<Column>[]> {
     const rendered = this.#rendered.get(statement) ?? this.#render(statement)
-    const query: QueryArrayConfig = {
-      ...rendered.config,
-      values: values as unknown[],
-      rowMode: 'array',
-      types: asPrinted,
-    }
+    const { text, name } = rendered.config
+    const query: QueryArrayConfig = { text, values: values as unknown[], rowMode: 'array', types: asPrinted }
+    if (name !== undefined) query.name = name
     const { rows, fields } = await this.#db.query(query).catch((error) => this.#explain(error))
     if (rows.length === 0) return []
     if (rendered.shape?.fields !== fields && !hasColumns(rendered.shape, fields)) rendered.shape = shapeOf(fields)

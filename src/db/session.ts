@@ -74,9 +74,7 @@ export class Session implements Queryable {
       return late
     }
     const query =
-      config.name === undefined
-        ? client.query(config)
-        : sendPrepared(client, { ...config, name: config.name }, this.#columns)
+      config.name === undefined ? client.query(config) : sendPrepared(client, config.name, config, this.#columns)
     try {
       return await withDeadline(query, deadlineMs, isLate)
     } catch (error) {

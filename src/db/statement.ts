@@ -32,12 +32,13 @@ export type Columns = Map<string, FieldDef[]>
 /** Like `client.query(config)`, for a statement that has a name, with cells as the server prints them. */
 export function sendPrepared(
   client: pg.ClientBase,
-  config: QueryArrayConfig & { readonly name: string },
+  name: string,
+  config: QueryArrayConfig,
   columns: Columns,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const callback: Callback = (error, answer) => (answer === undefined ? reject(error) : resolve(answer))
-    client.query(new Prepared(config, columns, callback))
+    client.query(new Prepared(name, config, columns, callback))
   })
 }
 
@@ -52,11 +53,7 @@ class Prepared {
   readonly #columns: Columns
   readonly #rows: string[][] = []
 
-  constructor(
-    { name, text, values = [] }: QueryArrayConfig & { readonly name: string },
-    columns: Columns,
-    callback: Callback,
-  ) {
+  constructor(name: string, { text, values = [] }: QueryArrayConfig, columns: Columns, callback: Callback) {
     this.name = name
     this.text = text
     this.values = values

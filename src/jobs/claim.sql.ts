@@ -30,10 +30,10 @@ select count(*) as count from (
     where job.queue = i.queue and not job.blocked and job.crashes > 0 and job.available_at <= leasehold.clock()
       and job.claim_id is null and job.kind = any ((select $2::text[])::text[])
       and (job.expires_at is null or job.expires_at > leasehold.clock())
-      and job.kind <> all (array(select name from leasehold.kind where paused_at is not null))
+      and job.kind <> all (array(select kind from leasehold.pause where kind is not null))
     limit $3
   ) j
-  where i.queue <> all (array(select name from leasehold.queue where paused_at is not null))
+  where i.queue <> all (array(select queue from leasehold.pause where queue is not null))
   limit $3
 ) as waiting`
 

@@ -145,8 +145,8 @@ export function claimArguments({ claimId, leaseMs, limit, kinds }: ClaimRequest,
 }
 
 export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>[]): Claimed {
-  const head = rows[0]
-  if (head === undefined) return { jobs: [], walkMs: 0, at: undefined, cut: false }
+  const head = rows[0]!
+  if (head.available_at === null) return { jobs: [], walkMs: 0, at: undefined, cut: false }
   const claimed: ClaimedJob[] = []
   const at = head.available_at as StoredTime
   let keys: Map<string, Row<ClaimColumn>[]> | undefined

@@ -14,7 +14,16 @@ import {
   toClaimed,
 } from './claim.ts'
 import { type Lease, leaseOf, type Worker } from './job.ts'
-import { BE_IN_A_TRANSACTION, COMPLETE, COMPLETE_MANY, COMPLETE_WITHIN, HOLD, TURN } from './outcome.sql.ts'
+import {
+  BE_IN_A_TRANSACTION,
+  COMPLETE,
+  COMPLETE_IN_ORDER,
+  COMPLETE_MANY,
+  COMPLETE_WITHIN,
+  HOLD,
+  TURN,
+  TURN_IN_ORDER,
+} from './outcome.sql.ts'
 import { fences, recorded, safeDelay } from './outcome.ts'
 import type { Walk } from './scan-cursors.ts'
 
@@ -27,9 +36,9 @@ export const MANY = 50
 export interface Completion extends Lease {
   readonly result?: unknown
   /** The result as encodeSafely made it, if that was done already. */
-  readonly resultJson?: string
+  readonly resultJson?: string | undefined
   /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
-  readonly keepMs?: number | false
+  readonly keepMs?: number | false | undefined
   /** Of an ordered queue, whose next job is let in: the place of the first job of its run. */
   readonly runFrom?: string | null
 }
@@ -43,25 +52,30 @@ export interface NotWritten {
 }
 
 /** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
-export async function complete(
-  lane: Lane,
-  worker: Worker,
-  items: readonly Completion[],
-  statement = COMPLETE,
-): Promise<NotWritten> {
+export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
   const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
   const refused: Lease[] = []
   const busy: Lease[] = []
   let letIn = left.length < items.length && items.some(isOrdered)
   for (let at = 0; at < left.length; at += MANY) {
-    const { first, others } = onePerJob(left.slice(at, at + MANY))
-    const [row] = await lane.run<'completed' | 'let_in'>(statement, completeArguments(worker, first))
-    letIn ||= Number(row!.let_in) > 0
-    const answer = await notWritten(lane, worker, first, row!.completed, others)
+    const answer = await completeFew(lane, worker, left.slice(at, at + MANY))
     refused.push(...answer.refused)
     busy.push(...answer.busy)
+    letIn ||= answer.letIn === true
   }
   return letIn ? { refused, busy, letIn } : { refused, busy }
+}
+
+async function completeFew(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+  const { first, others } = onePerJob(items)
+  const completed = completeArguments(worker, first)
+  if (!first.some(isOrdered)) {
+    const [row] = await lane.run<'completed'>(COMPLETE, completed)
+    return notWritten(lane, worker, first, row!.completed, others)
+  }
+  const [row] = await lane.run<'completed' | 'let_in'>(COMPLETE_IN_ORDER, [...completed, runsOf(first)])
+  const answer = await notWritten(lane, worker, first, row!.completed, others)
+  return Number(row!.let_in) > 0 ? { ...answer, letIn: true } : answer
 }
 
 /**
@@ -148,7 +162,6 @@ function completeArguments(worker: Worker, items: readonly Completion[]): unknow
     items.map(({ result, resultJson }) => resultJson ?? (result === undefined ? null : encodeSafely(result))),
     numericArray(items.map(({ keepMs }) => (keepMs === false ? 'null' : safeDelay(keepMs ?? KEEP_MS)))),
     worker.id,
-    runsOf(items),
   ]
 }
 
@@ -169,16 +182,16 @@ export async function turn(
   walk: Walk,
 ): Promise<{ readonly ended: Promise<NotWritten>; readonly claimed: Claimed }> {
   const { first, others } = onePerJob(items)
-  const rows = await lane.run<ClaimColumn | 'completed'>(TURN, [
+  const inOrder = first.some(isOrdered)
+  const rows = await lane.run<ClaimColumn | 'completed'>(inOrder ? TURN_IN_ORDER : TURN, [
     ...completeArguments(request.worker, first),
+    ...(inOrder ? [runsOf(first)] : []),
     ...claimArguments(request, walk),
     ...shareArguments(request),
   ])
-  const { completed, available_at } = rows[0]!
   return {
-    ended: notWritten(lane, request.worker, first, completed, others),
-    // Without a time the row is not the claim's: everything that was asked for is paused.
-    claimed: toClaimed(request, available_at === null ? [] : rows),
+    ended: notWritten(lane, request.worker, first, rows[0]!.completed, others),
+    claimed: toClaimed(request, rows),
   }
 }
 
@@ -206,7 +219,8 @@ export async function beInATransaction(tx: Lane): Promise<void> {
 }
 
 async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
-  const answer = await complete(tx, worker, [item], COMPLETE_WITHIN)
+  const [row] = await tx.run<'completed'>(COMPLETE_WITHIN, [...completeArguments(worker, [item]), runsOf([item])])
+  const answer = await notWritten(tx, worker, [item], row!.completed, [])
   if (answer.refused.length > 0) throw new LeaseLostError(item)
   return answer
 }

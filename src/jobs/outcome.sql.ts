@@ -15,13 +15,13 @@
 // took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024). No id stands twice in $1. Lists are
 // searched from their beginning, so they hold 50 jobs at most.
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
-//   $6 of an ordered queue, the place of the first job of its run
-const COMPLETED = `with held as materialized (
-  select id from leasehold.job
-  where id = any ((select $1::bigint[])::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
-  for update skip locked
-), ended as (
-  delete from leasehold.job where id = any (array(select id from held))
+const COMPLETED = `with ended as (
+  delete from leasehold.job
+  where id = any (array(
+    select id from leasehold.job
+    where id = any ((select $1::bigint[])::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
+    for update skip locked
+  ))
   returning id, available_at, created_at, lease_generation, claim_id, claimed_at, attempts, max_attempts, priority,
     partition_bucket, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq
 ), archived as (
@@ -39,12 +39,17 @@ const COMPLETED = `with held as materialized (
   where keep_ms is not null or idempotency_key is not null
 )`
 
-// let_in: how many jobs of the same keys can be claimed now.
+export const COMPLETE = `-- job.complete
+${COMPLETED}
+select array_agg(id) as completed from ended`
+
+// Of jobs of ordered queues. let_in: how many jobs of the same keys can be claimed now.
+//   $6 the place of the first job of each one's run
 const LET_IN = `select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
     array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null),
     array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)`
 
-export const COMPLETE = `-- job.complete
+export const COMPLETE_IN_ORDER = `-- job.complete_in_order
 ${COMPLETED}
 ${LET_IN}
   ) end as let_in
@@ -57,12 +62,19 @@ ${LET_IN}, is_open => true
   ) end as let_in
 from ended`
 
-// A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed;
-// without a row of the claim there is one all the same. The two halves do not meet: what is completed is claimed, so the claim
-// passes it over.
-//   $1–$6 as for COMPLETE, but $5 claims as well  $7 claim id  $8 lease in ms  $9 limit  $10 kinds  $11–$14 spots, or $11 queues
-//   $15, $16 due for so many ms  $17 share  $18 run length
+// A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed. The
+// two halves do not meet: what is completed is claimed, so the claim passes it over.
+//   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
+//   $14, $15 due for so many ms  $16 share  $17 run length
 export const TURN = `-- job.turn
+${COMPLETED}
+select claimed.*, (select array_agg(id) from ended) as completed
+from leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16,
+  run_length => $17) as claimed`
+
+// The completion comes first, as a left join makes sure of: the claim finds the jobs that it lets in.
+//   $1–$6 as for COMPLETE_IN_ORDER  $7–$18 as $6–$17 of TURN
+export const TURN_IN_ORDER = `-- job.turn_in_order
 ${COMPLETED}
 select claimed.*, completed, let_in
 from (
@@ -75,7 +87,7 @@ left join leasehold.claim($7, $5, $8, $9, $10, $11, $12, $13, $14, older_ms => $
 
 // Large batches. False: some are locked or not held any more, and nothing was done; COMPLETE is next.
 //   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep all for so many ms; null: not at all
-//   $6, $7 results and how long to keep each, instead of $5  $8 as $6 of COMPLETE, or null
+//   $6, $7 results and how long to keep each, instead of $5  $8 as $6 of COMPLETE_IN_ORDER, or null
 export const COMPLETE_MANY = `-- job.complete_many
 select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7, $8) as done`
 

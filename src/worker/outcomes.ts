@@ -13,9 +13,9 @@ import { setImmediate } from 'node:timers/promises'
 import { describeError } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
-import { type Completion, MANY } from '../jobs/completion.ts'
+import { MANY } from '../jobs/completion.ts'
 import type { Worker } from '../jobs/job.ts'
-import { forgive, type Recorded, recorded, type Settlement, settle } from '../jobs/outcome.ts'
+import { forgive, type Recorded, recorded, settle } from '../jobs/outcome.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { HeldJob } from './job.ts'
 import {
@@ -28,7 +28,8 @@ import {
   type RecordedAs,
   render,
   rolledBack,
-  toItem,
+  toCompletion,
+  toSettlement,
 } from './pending-outcome.ts'
 import type { Turns } from './turns.ts'
 
@@ -208,7 +209,7 @@ export class Outcomes {
 
     const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
     if (completed.length > 0) {
-      const answer = await this.#turns.complete(this.#lane, this.#worker, completed.map(toItem<Completion>))
+      const answer = await this.#turns.complete(this.#lane, this.#worker, completed.map(toCompletion))
       if (answer.letIn) this.#events.letIn()
       for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)
@@ -221,7 +222,7 @@ export class Outcomes {
     const settled = batch.filter(({ outcome }) => outcome.verb !== 'complete' && outcome.verb !== 'confirm')
     if (settled.length > 0) {
       const of = finder(settled, settled.length)
-      for (const item of await settle(this.#lane, this.#worker, settled.map(toItem<Settlement>))) {
+      for (const item of await settle(this.#lane, this.#worker, settled.map(toSettlement))) {
         if (item.outcome === 'refused') refused.push(of(item))
         else if (item.outcome !== 'busy') of(item).known = item.outcome
       }

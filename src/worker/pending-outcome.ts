@@ -2,7 +2,7 @@
 import { RolledBackError } from '../core/errors.ts'
 import { encodeSafely } from '../core/storable.ts'
 import type { Completion } from '../jobs/completion.ts'
-import type { Lease } from '../jobs/job.ts'
+import { type Lease, leaseOf } from '../jobs/job.ts'
 import { type Recorded, type Settlement, wasRecorded } from '../jobs/outcome.ts'
 import type { HeldJob } from './job.ts'
 
@@ -85,10 +85,16 @@ function knownFrom(answer: Recorded, { job, outcome: { verb } }: PendingOutcome)
   return verb === 'bury' ? 'dead_letter' : 'pending'
 }
 
-/** The outcome with its lease, to be sent; the caller knows which verb it is. */
-export function toItem<Item extends Lease>({ job, outcome }: PendingOutcome): Item {
+/** A completion with its lease, to be sent. Named one by one: a spread took a twentieth of Node's time for a small statement. */
+export function toCompletion({ job, outcome }: PendingOutcome): Completion {
   const { jobId, claimId, generation, runFrom } = job.claimed
-  return { ...outcome, jobId, claimId, generation, runFrom } as unknown as Item
+  const { resultJson, keepMs } = outcome as Outcome & { verb: 'complete' }
+  return { jobId, claimId, generation, runFrom, resultJson, keepMs }
+}
+
+/** Any other outcome but a confirmation, with its lease. */
+export function toSettlement({ job, outcome }: PendingOutcome): Settlement {
+  return { ...(outcome as WithoutLease<Settlement>), ...leaseOf(job.claimed) }
 }
 
 /** Finds the report that an answer is about. Nearly always there is nothing to find, and then nothing is prepared. */

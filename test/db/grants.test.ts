@@ -118,7 +118,7 @@ test('a producer enqueues in every way and can neither read nor change a job', a
     "select leasehold.finish('completed', array[1], null)",
     'select leasehold.requeue(1, 1, now(), true, true)',
     "select leasehold.claim(1, gen_random_uuid(), 1, 1, '{task}', '{task}', '{5}', '{-infinity}', '{0}')",
-    `insert into leasehold.queue (name, paused_at) values ('task', now())`,
+    `insert into leasehold.pause (queue, at) values ('task', now())`,
     `insert into leasehold.migration values (99, 'x', 99)`,
   ]) {
     assert.equal(await codeOf(() => session.query(statement)), REFUSED, statement)

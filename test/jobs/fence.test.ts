@@ -51,7 +51,7 @@ test('without the claim in its where clause the completion would accept the stal
   const { jobId, old, stale } = await takenOver('unfenced')
   const unfenced = COMPLETE.replace(/claim_id = (.*)/, '$1 is not null').replace('job.complete', 'job.unfenced')
   assert.notEqual(unfenced, COMPLETE)
-  await lane.run(unfenced, [[stale.jobId], [stale.claimId], [null], [1000], old.id, null])
+  await lane.run(unfenced, [[stale.jobId], [stale.claimId], [null], [1000], old.id])
   assert.equal((await jobRow(db, jobId)).status, 'completed', 'this is what the fence prevents')
 })
 

@@ -38,7 +38,7 @@ function claimValues(limit = 10): unknown[] {
 const jobsOf = (rows: readonly Row[]) => rows.filter(({ id }) => id !== null)
 
 function completeValues(job: ClaimedJob): unknown[] {
-  return [[job.jobId], [job.claimId], [null], [1000], worker.id, null]
+  return [[job.jobId], [job.claimId], [null], [1000], worker.id]
 }
 
 async function setUp(t: Parameters<typeof freshDatabase>[0]): Promise<{ db: TestDatabase; lane: Lane }> {

@@ -54,6 +54,20 @@ const allPriorities = (queue: string) => [
   repeated('0', 'bigint', 10),
 ]
 
+const COMPLETIONS = [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER]
+/** The claim of a turn. */
+const TURN_CLAIM = [
+  '999999',
+  '30000',
+  String(BATCH),
+  "array['plan']",
+  ...allPriorities('plan'),
+  'null',
+  'null',
+  String(BATCH),
+  '1',
+]
+
 /** Functions, whose plans lie inside. */
 export const CLAIMS: Record<string, string> = {
   'the claim': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan')].join(', ')})`,
@@ -107,34 +121,11 @@ export const HOT: Record<string, Hot> = {
     ],
   },
   RENEW: { sql: claimSql.RENEW, args: ['array[1, 2, 3]::bigint[]', WORKER, '30000'] },
-  COMPLETE: {
-    sql: outcomeSql.COMPLETE,
-    args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER, 'null'],
-  },
-  COMPLETE_WITHIN: {
-    sql: outcomeSql.COMPLETE_WITHIN,
-    args: [IDS, CLAIM_IDS, repeated('null', 'jsonb'), repeated('1000', 'float8'), WORKER, 'null'],
-  },
-  TURN: {
-    sql: outcomeSql.TURN,
-    args: [
-      IDS,
-      CLAIM_IDS,
-      repeated('null', 'jsonb'),
-      repeated('1000', 'float8'),
-      WORKER,
-      'null',
-      '999999',
-      '30000',
-      String(BATCH),
-      "array['plan']",
-      ...allPriorities('plan'),
-      'null',
-      'null',
-      String(BATCH),
-      '1',
-    ],
-  },
+  COMPLETE: { sql: outcomeSql.COMPLETE, args: COMPLETIONS },
+  COMPLETE_IN_ORDER: { sql: outcomeSql.COMPLETE_IN_ORDER, args: [...COMPLETIONS, 'null'] },
+  COMPLETE_WITHIN: { sql: outcomeSql.COMPLETE_WITHIN, args: [...COMPLETIONS, 'null'] },
+  TURN: { sql: outcomeSql.TURN, args: [...COMPLETIONS, ...TURN_CLAIM] },
+  TURN_IN_ORDER: { sql: outcomeSql.TURN_IN_ORDER, args: [...COMPLETIONS, 'null', ...TURN_CLAIM] },
   SETTLE: {
     sql: outcomeSql.SETTLE,
     args: [

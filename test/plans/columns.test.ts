@@ -157,7 +157,13 @@ test('the view shows every column of a job, or one derived from it', async () =>
 })
 
 /** Kept separate for speed (measured), and compared with finish() below. */
-const MOVES_ITSELF: readonly string[] = [outcomeSql.COMPLETE, outcomeSql.COMPLETE_WITHIN, outcomeSql.TURN]
+const MOVES_ITSELF: readonly string[] = [
+  outcomeSql.COMPLETE,
+  outcomeSql.COMPLETE_IN_ORDER,
+  outcomeSql.COMPLETE_WITHIN,
+  outcomeSql.TURN,
+  outcomeSql.TURN_IN_ORDER,
+]
 
 test('a job leaves leasehold.job through finish(), or by a completion that does the same', async () => {
   const statements = [claimSql, enqueueSql, housekeepingSql, operatorSql, outcomeSql].flatMap((module) =>

@@ -12,8 +12,8 @@ export interface PlanNode {
   readonly [property: string]: unknown
 }
 
-/** Configuration, a row per queue or kind, the indexes that hold the paused ones alone, and the one row of sweep. */
-const SHORT: ReadonlySet<string> = new Set(['queue', 'kind', 'queue_paused', 'kind_paused', 'sweep'])
+/** Configuration, a row per queue or kind, the few that are paused, and the one row of sweep. */
+const SHORT: ReadonlySet<string> = new Set(['queue', 'kind', 'pause', 'sweep'])
 
 /** A scan of a table, a sort of the backlog, a loop over a list inside a loop over a list. */
 export function faults(plan: PlanNode, emptyPartitions: ReadonlySet<string> = new Set()): string[] {
@@ -69,8 +69,8 @@ function tablesBelow(sort: PlanNode): string[] {
 
 function isList(node: PlanNode): boolean {
   const type = node['Node Type']
-  if (type === 'Materialize' || type === 'Memoize') return (node.Plans ?? []).some(isList)
-  if (type === 'CTE Scan') return true
+  if (type === 'Materialize' || type === 'Memoize' || type === 'Subquery Scan') return (node.Plans ?? []).some(isList)
+  if (type === 'CTE Scan' || type === 'ProjectSet') return true
   // A function over a column of the outer row returns as many rows as that value states; the ten priorities are ten.
   return type === 'Function Scan' && node.Alias !== 'held' && node.Alias !== 'level'
 }

@@ -12,7 +12,7 @@ function withGate(statement: string): string {
     .replace(/^-- \S+/, '$&.gated')
     .replace('leasehold.claim(', 'leasehold.claim_gated(')
     .replace(
-      /\bfrom (unnest\(\(|unnest\(queues, [\w, ]+\) as spot\b|expired e\b|leasehold\.job\s+where id = any \(\(select \$1)/,
+      /\bfrom (unnest\(\(|\(\s+select unnest\(queues\)|expired e\b|leasehold\.job\s+where id = any \(\(select \$1)/,
       `from (select pg_advisory_xact_lock_shared(${GATE})) as gate, $1`,
     )
   if (!/as gate|_gated\(/.test(gated)) throw new Error('the statement has no place for a gate')

@@ -164,7 +164,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     what: 'a claim does not look at pauses',
     breaks: /paused queue or kind is claimed/,
     faults: ['pause'],
-    sql: inFunction('leasehold.claim', 'paused.paused_at is not null', 'false'),
+    sql: inFunction('leasehold.claim', 'exists (select from "leasehold".pause)', 'false'),
   },
   'changed-input': {
     what: 'a large input loses its last byte',
