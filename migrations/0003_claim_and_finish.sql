@@ -81,7 +81,7 @@ begin
     raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
   end if;
   -- Keys that could not be judged when their last job left.
-  if run_length > 0 and exists (select from leasehold.order_check c where c.id > 0) then
+  if exists (select from leasehold.order_check c where c.id > 0) then
     perform leasehold.check_order(queues);
   end if;
   if priorities is null and older_ms is null and younger_ms is null then
