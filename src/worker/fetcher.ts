@@ -110,7 +110,7 @@ export class Fetcher {
   wake(queue: string): void {
     this.#cursors.notified(queue)
     this.#isWoken = true
-    const afterMs = Math.max(this.#eagerness.answerAfterMs(), this.#options.turns.waitMs)
+    const afterMs = Math.max(this.#eagerness.answerAfterMs(), this.#options.turns.waitMs(this.#options.slots.holdsRuns))
     if (afterMs === 0) this.#claimNow()
     else if (!this.#answersLater && afterMs < Number.POSITIVE_INFINITY) {
       this.#answersLater = true

@@ -108,6 +108,12 @@ export class Slots {
     this.#jobs.add(job)
   }
 
+  /** Jobs of a run are held behind another. */
+  get holdsRuns(): boolean {
+    for (const { state } of this.#jobs) if (state === 'behind') return true
+    return false
+  }
+
   add(job: HeldJob): void {
     const slots = this.#of(job)
     job.state = 'waiting'

@@ -10,6 +10,10 @@
  * and all of it is one turn then. After a quiet moment nothing waits, and a claim for slots that a backlog can fill never does.
  * Each statement costs processor time before it does anything, and each answer wakes two processes.
  *
+ * A worker in the middle of a run keeps its claims apart from each other only. Its jobs end one after the other, often a few
+ * milliseconds apart, and with the distance from each of their completions a job of any other key would start that much later. The
+ * claim takes along what has ended, so there are at most twice as many statements, and none more where no queue is ordered.
+ *
  * A completion may be held for longer, for a share of what its handler took (pending-outcome.ts), if another statement is likely to
  * come meanwhile, by the mean gap between those of late. Where jobs are few it leaves at once. A claim never waits for
  * that: it leaves when it is wanted, and takes along what is held.
@@ -50,6 +54,7 @@ export class Turns {
   #waiting: Waiting | undefined
   #lastTookMs = 0
   #sentAt = Number.NEGATIVE_INFINITY
+  #claimedAt = Number.NEGATIVE_INFINITY
   #gapMs = LONGEST_GAP_MS
   readonly #distance = new Pause()
   #isHolding = false
@@ -60,9 +65,9 @@ export class Turns {
     this.#lane = lane
   }
 
-  /** For how long what can wait should. */
-  get waitMs(): number {
-    return Math.max(0, this.#sentAt + DISTANCE_MS - monotonicMs())
+  /** For how long a claim that can wait should. */
+  waitMs(inRun: boolean): number {
+    return Math.max(0, (inRun ? this.#claimedAt : this.#sentAt) + DISTANCE_MS - monotonicMs())
   }
 
   /** One at a time. */
@@ -142,6 +147,7 @@ export class Turns {
 
   async #together(lane: Lane, items: readonly Completion[], along: Waiting): Promise<NotWritten> {
     this.#waiting = undefined
+    this.#claimedAt = monotonicMs()
     const answer = await turn(lane, items, along.request, along.walk).catch((error) => {
       // Refused for what is in the completions, and then nothing was claimed either.
       if (isAboutTheData(error)) this.#sendAlone(along)
@@ -158,7 +164,7 @@ export class Turns {
   }
 
   #alone(request: ClaimRequest, walk: Walk): Promise<Claimed> {
-    this.#sends()
+    this.#claimedAt = this.#sends()
     return claimAndMeasure(this.#lane, request, walk)
   }
 }

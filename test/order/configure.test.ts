@@ -42,9 +42,13 @@ test('an enqueue that is open makes configure() refuse to order its queue', asyn
   const producer = await session(db)
   await producer.client.query('begin')
   await enqueueOne(producer.lane, { queue: 'late' })
-  const configured = codeOf(() => lh.configure([queue('late', { ordered: true })]))
+  let hasReturned = false
+  const configured = codeOf(() => lh.configure([queue('late', { ordered: true })])).finally(() => {
+    hasReturned = true
+  })
   const waiting = "select from pg_locks where relation = 'leasehold.job'::regclass and not granted"
-  await until('configure() waits', async () => (await db.pool.query(waiting)).rowCount! > 0)
+  await until('configure() waits', async () => hasReturned || (await db.pool.query(waiting)).rowCount! > 0)
+  assert.equal(hasReturned, false, 'it waits for the open enqueue')
   await producer.client.query('commit')
   assert.equal(await configured, 'INVALID_OPTION')
   const { rows } = await db.pool.query("select from leasehold.queue where name = 'late' and ordered")

@@ -105,6 +105,23 @@ test('jobs that a redrive has just revived are not parked by a check that looked
   await nothingLeft(db)
 })
 
+test('a check does not park a job behind a dead letter that an open transaction redrives', async (t) => {
+  const { db, lane } = await orderedQueue(t, 'park')
+  const ids = await enqueueInKey(lane, 3)
+  await bury(lane, worker, (await claimRun(lane, { worker }))[0]!)
+  const later = (await enqueueInKey(lane, 1))[0]!
+  const operator = await session(db)
+  await operator.client.query('begin')
+  await redrive(operator.lane, [ids[0]!])
+  assert.deepEqual(await claimRuns(lane), [], 'the key is checked, and its dead letter is still there')
+  await operator.client.query('commit')
+  assert.deepEqual(await broken(db), [])
+  const run = await claimRun(lane, { worker })
+  assert.deepEqual(idsOf(run), [...ids, later])
+  await completeAll(lane, worker, run)
+  await nothingLeft(db)
+})
+
 test('a queue and a key that contain a slash are not mistaken for another queue and key', async (t) => {
   const { db, lane } = await orderedQueue(t)
   await db.pool.query("insert into leasehold.queue (name, ordered) values ('a', true), ('a/b', true)")
@@ -118,7 +135,7 @@ test('a queue and a key that contain a slash are not mistaken for another queue 
 
 test('a job that is enqueued while the one in front of it dies waits behind the dead letter', async (t) => {
   for (const [name, before] of [
-    ['enqueue_alike_in_order', 'free_places := array('],
+    ['enqueue_alike_in_order', 'blocks := array_fill'],
     ['enqueue_in_order', 'return query'],
   ] as const) {
     const { db, lane } = await orderedQueue(t)
@@ -136,4 +153,19 @@ test('a job that is enqueued while the one in front of it dies waits behind the 
     assert.deepEqual(await redrive(lane, [first!]), [first])
     assert.deepEqual(idsOf(await claimRun(lane)), [first, second], name)
   }
+})
+
+test('of many keys in one call those in use are waited for, and the others start at once', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  const batch = (keys: readonly number[]) =>
+    enqueue(
+      lane,
+      keys.map((key) => ({ kind: 'mail', partitionKey: `${key}`, input: key })),
+    )
+  const [used] = await batch([75])
+  const added = await batch(Array.from({ length: 150 }, (_, key) => key))
+  assert.deepEqual(await broken(db), [])
+  const heads = await claimRuns(lane, { worker, limit: 500, runLength: 1 })
+  const expected = [used!.jobId, ...idsOf(added.filter((_, key) => key !== 75))]
+  assert.deepEqual(idsOf(heads).sort(), expected.sort())
 })

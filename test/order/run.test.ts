@@ -79,11 +79,18 @@ test('a worker that does not know of runs gets no job of an ordered queue', asyn
   const { db, lane } = await orderedQueue(t)
   await enqueueInKey(lane, 2)
   const [plain] = await enqueue(lane, [{ kind: 'mail', queue: 'plain', input: 1 }])
-  const { rows } = await db.pool.query(
-    "select id from leasehold.claim($1, $2, 30000, 10, array['mail'], array['mail', 'plain']) where id is not null",
-    [newClaimId(), worker.id],
-  )
-  assert.deepEqual(rows, [{ id: plain!.jobId }])
+  const claims = async (limit: number, crashes = 0) => {
+    const { rows } = await db.pool.query(
+      `select id from leasehold.claim($1, $2, 30000, $3, array['mail'], array['mail', 'plain'], array[5, 5]::smallint[],
+        crashes_from => $4, crashes_to => $4) where id is not null`,
+      [newClaimId(), worker.id, limit, crashes],
+    )
+    return rows.map(({ id }) => id)
+  }
+  assert.deepEqual(await claims(1), [plain!.jobId], 'a claim with room for one')
+  assert.deepEqual(await claims(10), [], 'a claim with more room')
+  await db.pool.query('update leasehold.job set crashes = 1 where claim_id is null')
+  assert.deepEqual(await claims(1, 1), [], 'a claim of suspects')
 })
 
 test('a crashed run: its first job is a suspect, and the others spent nothing', async (t) => {

@@ -74,7 +74,8 @@ export async function countRows(db: Pick<TestDatabase, 'pool'>, table: string): 
 /**
  * What is always true of committed rows of ordered queues: a key whose first job is blocked has a blocking dead letter in front,
  * or will be looked at; no other job than the first is in the claim index; what is claimed are the first jobs of their key, under
- * one claim; every key that is in use has its row; and nothing is claimed behind a dead letter that blocks.
+ * one claim; every key that is in use has its row, and every other row of a key will be looked at; and nothing is claimed behind
+ * a dead letter that blocks.
  */
 const BROKEN = `
 with placed as (
@@ -105,12 +106,18 @@ union all
 select id, 'has no row of its key' from placed p
 where not exists (select from leasehold.order_key o where o.queue = p.queue and o.key = p.partition_key)
 union all
+select null, 'is missing in key ' || o.key || ', which has a row and is not looked at' from leasehold.order_key o
+where exists (select from leasehold.queue q where q.name = o.queue and q.ordered)
+  and not exists (select from placed p where p.queue = o.queue and p.partition_key = o.key)
+  and not exists (select from leasehold.dead_letter d where d.blocks_key and d.queue = o.queue and d.partition_key = o.key)
+  and not exists (select from leasehold.order_check c where c.queue = o.queue and c.key = o.key)
+union all
 select j.id, 'has no place' from leasehold.job j
 where j.key_seq is null and exists (select from leasehold.queue q where q.name = j.queue and q.ordered)`
 
 export async function broken(db: Pick<TestDatabase, 'pool'>): Promise<string[]> {
-  const { rows } = await db.pool.query<{ id: string; what: string }>(BROKEN)
-  return rows.map(({ id, what }) => `job ${id} ${what}`)
+  const { rows } = await db.pool.query<{ id: string | null; what: string }>(BROKEN)
+  return rows.map(({ id, what }) => `job ${id ?? '?'} ${what}`)
 }
 
 /** Nothing is left of any key. */

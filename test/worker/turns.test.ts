@@ -122,7 +122,7 @@ test('what ends soon after a statement waits for 5 ms, for a claim, or until the
     turns.open()
   }
   await send()
-  assert.equal(turns.waitMs, 5)
+  assert.equal(turns.waitMs(false), 5)
   const byTime = await leaves()
   clock.pass(4)
   await settled()
@@ -167,6 +167,25 @@ function departure({ turns, settled }: ReturnType<typeof scene>, heldUntil: numb
   })
   return settled().then(() => () => left)
 }
+
+test('a claim in the middle of a run keeps its distance from claims, and from no completion', async (t) => {
+  const { turns, clock, claim, complete, answer } = scene(t)
+  const waits = () => [turns.waitMs(false), turns.waitMs(true)]
+  void complete()
+  await answer()
+  assert.deepEqual(waits(), [5, 0])
+  void claim()
+  await answer()
+  assert.deepEqual(waits(), [5, 5])
+  clock.pass(3)
+  assert.deepEqual(waits(), [2, 2])
+  clock.pass(2)
+  turns.open()
+  void claim()
+  void complete()
+  await answer()
+  assert.deepEqual(waits(), [5, 5], 'a claim that went along')
+})
 
 test('a completion is held only while another statement is likely to come in time', async (t) => {
   const scenery = scene(t)
