@@ -4,7 +4,7 @@ import type { ClientBase } from 'pg'
 import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { parseInput } from './core/schema.ts'
-import { Connection, type ConnectionOptions } from './db/connection.ts'
+import { Connection, type ConnectionOptions, share } from './db/connection.ts'
 import { migrate } from './db/migrate.ts'
 import type { Tx } from './db/tx.ts'
 import { assertLease } from './effects/lease.ts'
@@ -58,6 +58,7 @@ export class Leasehold {
 
   constructor(options: ConnectionOptions) {
     this.#connection = new Connection(options)
+    share(this, this.#connection)
   }
 
   /** Brings the database to this version's schema. Safe to call at every start, by any number of processes. */

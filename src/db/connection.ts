@@ -105,6 +105,20 @@ export class Connection {
   }
 }
 
+const CONNECTIONS = new WeakMap<object, Connection>()
+
+/** Lets other parts of the package use the connection of this Leasehold. */
+export function share(leasehold: object, connection: Connection): void {
+  CONNECTIONS.set(leasehold, connection)
+}
+
+export function connectionOf(option: string, leasehold: object): Connection {
+  const isObject = typeof leasehold === 'object' && leasehold !== null
+  const connection = isObject ? CONNECTIONS.get(leasehold) : undefined
+  if (connection !== undefined) return connection
+  throw new InvalidOptionError(option, 'it must be a Leasehold: new Leasehold({ … })')
+}
+
 function newPool(connectionString: string | undefined): pg.Pool {
   return new pg.Pool({
     connectionString: checkUrl('Leasehold.connectionString', connectionString),
