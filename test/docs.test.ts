@@ -1,5 +1,5 @@
 // Runs the SQL of the pages unchanged, in order, and checks the promised numbers of changed rows. Compiles the TypeScript of
-// the pages on SQS and the inbox; package.test.ts runs that of the README.
+// the pages on brokers and the inbox; package.test.ts runs that of the README.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -56,6 +56,7 @@ declare const pino: Record<'debug' | 'info' | 'warn' | 'error', (rest: object, m
 for (const [name, least] of [
   ['sqs.md', 4],
   ['inbox.md', 1],
+  ['nats.md', 1],
 ] as const) {
   test(`the TypeScript in docs/${name} compiles, one block after the other`, (t) => compiles(t, name, least))
 }
@@ -78,6 +79,7 @@ function compiles(t: TestContext, name: string, least: number): void {
     'leasehold/tables': [join(root, 'src/tables/index.ts')],
     'leasehold/inbox': [join(root, 'src/inbox/index.ts')],
     'leasehold/sqs': [join(root, 'src/sqs/index.ts')],
+    'leasehold/nats': [join(root, 'src/nats/index.ts')],
   }
   const compilerOptions = { noUnusedLocals: false, paths }
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['page.mts'], exclude: [] }

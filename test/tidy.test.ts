@@ -37,6 +37,7 @@ test('imports point down: cli → inspect → features → worker → inbox → 
     'outbox',
     'consumer',
     'sqs',
+    'nats',
     'workflow',
     'inspect',
     'dashboard',
