@@ -138,3 +138,8 @@ test('order: events of an order are applied in order, also when one fails', asyn
   const events = (order: number) => ['paid', 'packed', 'shipped'].map((event) => `order ${order}: ${event}`)
   assert.deepEqual([of(9182), of(9183)], [events(9182), events(9183)])
 })
+
+test('batch.ts: a request for five jobs and one for three, with an outcome for each', async (t) => {
+  const lines = (await linesOf(t, 'batch.ts')).filter((line) => !line.includes('dead letter:'))
+  assert.deepEqual(lines, ['one request for 5 pages', 'one request for 3 pages', '7 completed, 1 dead letter'])
+})

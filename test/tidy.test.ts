@@ -164,10 +164,10 @@ test('the documentation lists the statuses and error codes that the code has', (
   assert.deepEqual(codes.sort(), [...ERROR_CODES].sort())
 })
 
-test('the root of the package has at most 46 names', () => {
+test('the root of the package has at most 48 names', () => {
   const lists = [...read('src/index.ts').matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, names]) => names!)
   const names = lists.flatMap((list) => list.split(',')).filter((name) => name.trim() !== '')
-  assert.ok(names.length > 30 && names.length <= 46, String(names.length))
+  assert.ok(names.length > 30 && names.length <= 48, String(names.length))
 })
 
 test('every decision that the code names exists, and every decision is named in the architecture', () => {

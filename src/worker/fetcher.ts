@@ -226,9 +226,9 @@ export class Fetcher {
   }
 
   async #claim(demand: ClaimDemand): Promise<Last> {
-    const { turns, worker, leaseMs, slots, runner, until, concurrency } = this.#options
+    const { turns, worker, leaseMs, slots, runner, until } = this.#options
     const once = until === 'once'
-    const limit = once ? Math.min(demand.limit, concurrency - this.#claimed) : demand.limit
+    const limit = once ? Math.min(demand.limit, slots.atOnce - this.#claimed) : demand.limit
     const everyKind = demand.kinds.length === this.#options.kinds.length
     const asked = this.#cursors.next(limit, everyKind ? undefined : new Set(demand.queues))
     const isAnswer = this.#isWoken
@@ -252,7 +252,7 @@ export class Fetcher {
     slots.noteRoundTrip(monotonicMs() - sentAt)
     const { more, nothingElse } = this.#cursors.learn(asked, { ...claimed, limit })
     const queues = [...new Set(jobs.map(({ queue }) => queue))]
-    return { more: more && !(once && this.#claimed >= concurrency), nothingElse, everyKind, queues, limit }
+    return { more: more && !(once && this.#claimed >= slots.atOnce), nothingElse, everyKind, queues, limit }
   }
 
   /** First of all: if anything goes wrong afterwards, the jobs are held, and are renewed or released. */

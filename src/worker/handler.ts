@@ -2,7 +2,9 @@ import { checkInteger } from '../core/check.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
-import type { Job } from './job.ts'
+import { MAX_CLAIM } from '../jobs/claim.ts'
+import type { RunBatch } from './batch.ts'
+import type { BatchJob, Job } from './job.ts'
 
 export interface HandleOptions {
   /** How many jobs of this kind a worker runs at a time, within its own concurrency. Default: no limit of its own. */
@@ -15,10 +17,22 @@ export interface HandleOptions {
   readonly onConcurrentModification?: 'cancel' | 'retry'
 }
 
+export interface HandleBatchOptions extends HandleOptions {
+  /** Jobs in one call at most. Default: 100. */
+  readonly size?: number
+  /** How many calls of this handler a worker makes at a time, within its own concurrency. Default: no limit of its own. */
+  readonly concurrency?: number
+}
+
 /** A kind and the function that does its work. What the function returns is stored as the job's result. */
 export interface Handler {
   readonly kind: Kind
   readonly run: (job: Job<never>) => unknown
+  /** Of a batch handler, in the place of `run`. */
+  readonly runBatch: RunBatch | undefined
+  /** Jobs in one call at most. */
+  readonly size: number
+  /** Calls at a time. */
   readonly concurrency: number
   readonly onConcurrentModification: 'cancel' | 'retry'
 }
@@ -29,10 +43,47 @@ export function handle<Input, Parsed, Result>(
   run: (job: Job<Parsed>) => NoInfer<Result> | Promise<NoInfer<Result>>,
   options: HandleOptions = {},
 ): Handler {
-  if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
-  const of = `handle(${JSON.stringify(kind.name)})`
+  const of = checkHandler('handle', kind, run)
   checkOptions(of, options, ['concurrency', 'onConcurrentModification'])
+  return {
+    kind: kind as Kind,
+    run: run as Handler['run'],
+    runBatch: undefined,
+    size: 1,
+    ...checkHandleOptions(of, options),
+  }
+}
+
+/**
+ * Attaches a handler that is called with several jobs of the kind: those that start at the same moment, up to `size`. A call takes
+ * one slot of the worker. Each job has its own lease, signal, attempt and outcome: `job.succeed(result)` or `job.fail(error)`, and
+ * the first counts. When the handler returns, the jobs without an outcome have succeeded; when it throws, they have failed with
+ * that error. Of an ordered queue no two jobs in a call have the same key. The signal aborts when no job of the call may go on.
+ */
+export function handleBatch<Input, Parsed, Result>(
+  kind: Kind<Input, Parsed, Result>,
+  run: (jobs: readonly BatchJob<Parsed, NoInfer<Result>>[], signal: AbortSignal) => void | Promise<void>,
+  options: HandleBatchOptions = {},
+): Handler {
+  const of = checkHandler('handleBatch', kind, run)
+  checkOptions(of, options, ['size', 'concurrency', 'onConcurrentModification'])
+  return {
+    kind: kind as Kind,
+    run: () => {},
+    runBatch: run as unknown as RunBatch,
+    size: checkInteger(`${of}.size`, options.size ?? 100, 1, MAX_CLAIM),
+    ...checkHandleOptions(of, options),
+  }
+}
+
+function checkHandler(name: string, kind: { readonly name: string }, run: unknown): string {
+  if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
+  const of = `${name}(${JSON.stringify(kind.name)})`
   if (typeof run !== 'function') throw new InvalidOptionError(of, 'the handler must be a function')
+  return of
+}
+
+function checkHandleOptions(of: string, options: HandleOptions) {
   const concurrency =
     options.concurrency === undefined
       ? Number.POSITIVE_INFINITY
@@ -41,7 +92,7 @@ export function handle<Input, Parsed, Result>(
   if (onConcurrentModification !== 'cancel' && onConcurrentModification !== 'retry') {
     throw new InvalidOptionError(`${of}.onConcurrentModification`, "it must be 'cancel' or 'retry'")
   }
-  return { kind: kind as Kind, run: run as Handler['run'], concurrency, onConcurrentModification }
+  return { concurrency, onConcurrentModification }
 }
 
 /** By name. A kind has one handler. */

@@ -5,6 +5,7 @@ import type { Effects, Once } from '../effects/once.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../jobs/job.ts'
 import { msBetween } from '../jobs/stored-time.ts'
 import type { KeptLease } from '../runtime/lease-keeper.ts'
+import type { Batch } from './batch.ts'
 import type { AbortReason, JobInfo, JobTimes } from './events.ts'
 import type { Handler } from './handler.ts'
 
@@ -50,6 +51,14 @@ export interface Job<Input = unknown> {
   progress(note: unknown): Promise<void>
 }
 
+/** A job of a batch. What has no outcome when the handler ends has the handler's: success if it returns, failure if it throws. */
+export interface BatchJob<Input = unknown, Result = unknown> extends Job<Input> {
+  /** This job has succeeded, whatever becomes of the others. */
+  succeed(result?: Result): void
+  /** This job has failed with the error, which may be Fatal, RetryAfter, Snooze or Cancel. */
+  fail(error: unknown): void
+}
+
 /** A claim of ours whose jobs do not all have their outcome yet. */
 export interface HeldClaim extends KeptLease {
   readonly id: ClaimId
@@ -80,6 +89,8 @@ export class HeldJob {
   sequence = 0
   /** The next of its run, while that is behind it. */
   next: HeldJob | undefined
+  /** The call of a batch handler that it is in, once it has started. */
+  batch: Batch | undefined
   aborted: AbortReason | undefined
   /** Another writer came first, so the handler yielded. */
   concurrentModification: ConcurrentModificationError | undefined
@@ -124,6 +135,7 @@ export class HeldJob {
     this.aborted = reason
     this.#reason = error
     this.#abort?.abort(error)
+    this.batch?.aborted()
     return true
   }
 

@@ -7,11 +7,15 @@
  * holds nothing that another could run, and one whose handlers take microseconds is never without work. What is claimed ahead
  * comes to 32 MiB of inputs at most, by the mean of late, so that large ones do not fill the memory of the process.
  *
+ * A slot is one call of a handler. A batch handler is called for up to `size` jobs, which take one slot together: jobs that start
+ * while its batch is open join that (batch.ts). So a worker holds up to `concurrency` times `size` jobs of such a kind.
+ *
  * Those that report do not count: the next claim goes out beside their completion, not after it. When there
  * are as many of them as may wait or run, the runner starts nothing, and those that wait leave no room for a claim.
  */
 import { monotonicMs } from '../core/timer.ts'
 import { MAX_CLAIM } from '../jobs/claim.ts'
+import { Batch } from './batch.ts'
 import type { Handler } from './handler.ts'
 import type { HeldJob } from './job.ts'
 
@@ -30,8 +34,13 @@ interface KindSlots {
   readonly waiting: HeldJob[]
   /** Index of the first that still waits. */
   head: number
+  /** Calls of its handler. */
+  calls: number
+  /** Jobs in these calls. */
   running: number
   held: number
+  /** The call that jobs which start now join, if it takes more. */
+  batch: Batch | undefined
 }
 
 /** What the next claim should ask for. */
@@ -48,7 +57,12 @@ export class Slots {
   readonly #prefetch: number
   readonly #kinds: readonly KindSlots[]
   readonly #byName: ReadonlyMap<string, KindSlots>
+  /** Jobs of one call at most, over all kinds. */
+  readonly #largestBatch: number
   readonly #jobs = new Set<HeldJob>()
+  /** Calls of handlers: slots in use. */
+  #calls = 0
+  /** Jobs in these calls. */
   #running = 0
   #waiting = 0
   #sequence = 0
@@ -63,16 +77,20 @@ export class Slots {
   constructor(handlers: ReadonlyMap<string, Handler>, concurrency: number, prefetch: number) {
     this.#concurrency = concurrency
     this.#prefetch = prefetch
-    this.#byName = new Map(
-      [...handlers].map(([name, handler]) => [name, { handler, waiting: [], head: 0, running: 0, held: 0 }]),
-    )
+    this.#byName = new Map([...handlers].map(([name, handler]) => [name, noneOf(handler)]))
     this.#kinds = [...this.#byName.values()]
+    this.#largestBatch = Math.max(...this.#kinds.map(({ handler }) => handler.size))
     this.#everyone = namesOf(this.#kinds)
   }
 
   /** Jobs that wait or run at most. As many again may report before no more are started. */
   get capacity(): number {
-    return this.#concurrency + this.#prefetch
+    return this.atOnce + this.#prefetch
+  }
+
+  /** Jobs that may run at a time. */
+  get atOnce(): number {
+    return this.#concurrency * this.#largestBatch
   }
 
   get held(): number {
@@ -120,9 +138,9 @@ export class Slots {
     this.#jobs.add(job)
   }
 
-  /** A job waits and a slot is free, though perhaps not one of its kind. */
+  /** A job waits and may find a slot, though perhaps not one of its kind. */
   get mayStart(): boolean {
-    return this.#waiting > 0 && this.#running < this.#concurrency
+    return this.#waiting > 0 && (this.#calls < this.#concurrency || this.#largestBatch > 1)
   }
 
   /** The job that has waited longest, of a kind that may start one. It is running from here on. */
@@ -130,7 +148,7 @@ export class Slots {
     if (!this.mayStart) return undefined
     let first: KindSlots | undefined
     for (const slots of this.#kinds) {
-      if (slots.head === slots.waiting.length || slots.running >= slots.handler.concurrency) continue
+      if (slots.head === slots.waiting.length || !this.#takesOne(slots)) continue
       if (first === undefined || slots.waiting[slots.head]!.sequence < first.waiting[first.head]!.sequence)
         first = slots
     }
@@ -144,9 +162,20 @@ export class Slots {
     this.#waiting--
     this.#running++
     first.running++
+    if (first.batch?.takesMore !== true) {
+      this.#calls++
+      first.calls++
+      first.batch =
+        first.handler.runBatch === undefined ? undefined : new Batch(first.handler.size, first.handler.runBatch)
+    }
+    first.batch?.add(job)
     job.state = 'running'
     job.startedAt = now
     return job
+  }
+
+  #takesOne({ batch, calls, handler }: KindSlots): boolean {
+    return batch?.takesMore === true || (this.#calls < this.#concurrency && calls < handler.concurrency)
   }
 
   /** Its handler has ended; the outcome is on its way. */
@@ -155,7 +184,11 @@ export class Slots {
     job.endedAt = now
     this.#running--
     this.#ended++
-    this.#of(job).running--
+    const slots = this.#of(job)
+    slots.running--
+    if (job.batch?.leave(job) === false) return
+    this.#calls--
+    slots.calls--
   }
 
   /** Takes a job that waits out of the line, or one that is behind another out of its run. */
@@ -194,7 +227,7 @@ export class Slots {
 
   /** Better to wait until more slots are free than to claim a few, unless some stand idle. */
   wantsMore(): boolean {
-    const isStarving = this.#waiting === 0 && this.#running < this.#concurrency
+    const isStarving = this.#waiting === 0 && this.#calls < this.#concurrency
     return isStarving || this.#waiting + this.#running <= this.#wanted() / 2
   }
 
@@ -206,7 +239,7 @@ export class Slots {
     this.#measure()
     if (after === undefined ? !this.wantsMore() : !after.narrowed) return undefined
     const free = Math.min(this.#wanted() - this.#waiting - this.#running, MAX_CLAIM)
-    const allowance = ({ handler, held }: KindSlots) => handler.concurrency - held
+    const allowance = (slots: KindSlots) => this.#allowance(slots)
     const wanted = this.#kinds.filter((slots) => allowance(slots) > (after?.limit ?? 0))
     if (free <= 0 || wanted.length === 0) return undefined
     const limit = Math.min(free, ...wanted.map(allowance))
@@ -214,8 +247,18 @@ export class Slots {
     return { limit, narrowed: limit < free, ...names }
   }
 
+  /** Beside a kind with batches, one without must not be claimed as if it had them, too. */
+  #allowance({ handler, held, waiting, head, running }: KindSlots): number {
+    const own = handler.concurrency * handler.size - held
+    if (handler.size === this.#largestBatch) return own
+    return Math.min(
+      own,
+      this.#concurrency * handler.size + Math.floor(this.#ahead()) - (waiting.length - head) - running,
+    )
+  }
+
   #wanted(): number {
-    return this.#concurrency + Math.floor(this.#ahead())
+    return this.atOnce + Math.floor(this.#ahead())
   }
 
   #ahead(): number {
@@ -236,6 +279,10 @@ export class Slots {
   #of(job: HeldJob): KindSlots {
     return this.#byName.get(job.claimed.kind)!
   }
+}
+
+function noneOf(handler: Handler): KindSlots {
+  return { handler, waiting: [], head: 0, calls: 0, running: 0, held: 0, batch: undefined }
 }
 
 function namesOf(slots: readonly KindSlots[]): Pick<ClaimDemand, 'kinds' | 'queues'> {
