@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { splitSql } from '../tools/split-sql.ts'
+import { printed, readPage } from '../tools/transports.ts'
 import { freshDatabase } from './support/database.ts'
 
 /** Every statement of the page's SQL, with the number of rows that a comment behind it promises. */
@@ -57,6 +58,7 @@ for (const [name, least] of [
   ['sqs.md', 4],
   ['inbox.md', 1],
   ['nats.md', 1],
+  ['transports.md', 2],
 ] as const) {
   test(`the TypeScript in docs/${name} compiles, one block after the other`, (t) => compiles(t, name, least))
 }
@@ -90,6 +92,10 @@ function compiles(t: TestContext, name: string, least: number): void {
     assert.fail((error as { stdout: string }).stdout)
   }
 }
+
+test('the table in docs/transports.md is what the transports state; npm run transports prints it', () => {
+  assert.equal(readPage(), printed(readPage()))
+})
 
 test('the links of every page within the repository lead somewhere', () => {
   const pages = readdirSync(new URL('../docs', import.meta.url)).filter((name) => name.endsWith('.md'))

@@ -37,8 +37,14 @@ export async function findNats(): Promise<string> {
   return path
 }
 
-/** `size`: 1 or 3. */
-export async function startNats({ size = 1 } = {}): Promise<Nats> {
+export interface NatsOptions {
+  /** 1 or 3. */
+  readonly size?: number
+  /** Clients must have them. */
+  readonly login?: { readonly user: string; readonly pass: string }
+}
+
+export async function startNats({ size = 1, login }: NatsOptions = {}): Promise<Nats> {
   const program = await findNats()
   const home = fs.mkdtempSync(join(tmpdir(), 'leasehold-nats-'))
   const ports = await distinctPorts(2 * size)
@@ -51,7 +57,8 @@ export async function startNats({ size = 1 } = {}): Promise<Nats> {
       ...['--routes', routes.map((each) => `nats://127.0.0.1:${each}`).join(',')],
     ]
     const args = ['-a', '127.0.0.1', '-p', String(port), '-n', name, '-js', '-sd', directory]
-    return new Server(program, [...args, ...(size > 1 ? cluster : [])], name, `nats://127.0.0.1:${port}`)
+    const auth = login === undefined ? [] : ['--user', login.user, '--pass', login.pass]
+    return new Server(program, [...args, ...auth, ...(size > 1 ? cluster : [])], name, `nats://127.0.0.1:${port}`)
   })
   const stop = async () => {
     await Promise.all(servers.map((server) => server.kill()))

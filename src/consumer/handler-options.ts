@@ -44,6 +44,6 @@ export function checkInbox(of: string, inbox: Inbox): void {
 }
 
 export function checkCompare(of: string, compare: unknown): void {
-  if (compare === undefined || typeof compare === 'boolean') return
-  throw new InvalidOptionError(`${of}.compare`, 'it must be true or false')
+  if (compare === undefined || typeof compare === 'boolean' || typeof compare === 'function') return
+  throw new InvalidOptionError(`${of}.compare`, 'it must be true, false or a function of the message')
 }

@@ -133,8 +133,11 @@ function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked):
 export interface MessageKey<Body> {
   /** The event's id: what makes two messages the same. Default: the broker's id, which is new when a producer sends again. */
   readonly key?: (message: Message<Body>) => string
-  /** Whether a second message with the same id must have the same body; if it differs, it is a dead letter. Default: true. */
-  readonly compare?: boolean
+  /**
+   * Whether a second message with the same id must have the same body, or what to compare instead. One that differs is a dead
+   * letter. Default: true.
+   */
+  readonly compare?: boolean | ((message: Message<Body>) => string | Uint8Array | undefined)
 }
 
 /**
@@ -227,7 +230,8 @@ async function receive<Body>(
     }
   }
   try {
-    const { outcome } = await inbox.once(eventId, noting, compare ? { body: message.text } : {})
+    const body = typeof compare === 'function' ? compare(message) : compare ? message.text : undefined
+    const { outcome } = await inbox.once(eventId, noting, { body })
     return { outcome }
   } catch (error) {
     if (theirs?.error === error) throw error

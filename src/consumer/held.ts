@@ -11,6 +11,8 @@ export interface Message<Body = unknown, Attributes = AnyAttributes> {
   readonly body: Body
   /** The body as it was received. */
   readonly text: string
+  /** Its bytes, if the broker delivers bytes. */
+  readonly data?: Uint8Array | undefined
   readonly attributes: Attributes
   readonly groupId: string | undefined
   /** Number of deliveries so far, this one included; some brokers count roughly. */
@@ -33,6 +35,7 @@ export interface Delivery {
   /** Names this delivery to the broker. */
   readonly receipt: string
   readonly text: string
+  readonly data?: Uint8Array | undefined
   readonly attributes: AnyAttributes
   readonly groupId: string | undefined
   readonly receiveCount: number
@@ -117,16 +120,18 @@ export class HandedMessage<Body> implements Message<Body> {
   readonly id: string
   readonly body: Body
   readonly text: string
+  readonly data: Uint8Array | undefined
   readonly attributes: AnyAttributes
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly #held: HeldMessage
 
   constructor(held: HeldMessage, body: Body) {
-    const { id, text, attributes, groupId, receiveCount } = held.delivery
+    const { id, text, data, attributes, groupId, receiveCount } = held.delivery
     this.id = id
     this.body = body
     this.text = text
+    this.data = data
     this.attributes = attributes
     this.groupId = groupId
     this.receiveCount = receiveCount

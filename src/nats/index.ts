@@ -14,6 +14,8 @@ export {
   type OneUpdate,
   type TwoPhases,
 } from '../consumer/handlers.ts'
+export { byEvent, eventOf, type ReceivedEvent } from '../consumer/received-event.ts'
 export { NatsConsumer } from './consumer.ts'
 export type { NatsMessage } from './message.ts'
 export type { NatsConsumerOptions } from './options.ts'
+export { NatsTransport, type NatsTransportOptions } from './transport.ts'

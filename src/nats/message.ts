@@ -33,11 +33,25 @@ export function toDelivery(msg: Msg): NatsDelivery | undefined {
     receipt,
     text: msg.string(),
     attributes,
-    groupId: headers?.get(PARTITION_KEY) || undefined,
+    groupId: decodeHeader(headers?.get(PARTITION_KEY) ?? '') || undefined,
     receiveCount: deliveries,
     trace: headers?.get('traceparent') || undefined,
     subject: msg.subject,
     data: msg.data,
     headers,
+  }
+}
+
+/** As the bindings of CloudEvents encode text in headers: all but printable ASCII, spaces, quotes and % are percent-encoded. */
+export function encodeHeader(value: string): string {
+  return value.toWellFormed().replaceAll(/[^!#$&-~]+/g, encodeURIComponent)
+}
+
+/** Of any sender: what is not encoded stays as it is. */
+export function decodeHeader(value: string): string {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
   }
 }

@@ -3,6 +3,7 @@ import type { Duration } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import type { NatsAttributes } from './message.ts'
 import { WAIT_MS } from './queue.ts'
+import { isSubject } from './subject.ts'
 
 export interface NatsConsumerOptions<Body = unknown> extends ConsumerOptions<Body, NatsAttributes> {
   readonly stream: string
@@ -53,10 +54,7 @@ export function settings<Body>(options: NatsConsumerOptions<Body>) {
   }
 }
 
-/** Without wildcards, spaces and empty words, unless it is a filter. */
-export function checkSubject(option: string, subject: string | undefined, isFilter: boolean): void {
-  const word = isFilter ? /^[^\s.]+$/ : /^[^\s.*>]+$/
-  if (subject === undefined) return
-  if (typeof subject === 'string' && subject.split('.').every((part) => word.test(part))) return
+function checkSubject(option: string, subject: string | undefined, isFilter: boolean): void {
+  if (subject === undefined || isSubject(subject, isFilter)) return
   throw new InvalidOptionError(option, `it must be a subject such as orders.paid${isFilter ? ' or orders.>' : ''}`)
 }

@@ -45,7 +45,11 @@ for (const [what, make, says] of [
   ['an inbox by its name', () => once('test', f), /inOneTransaction\.inbox .* new Inbox\(leasehold/],
   ['no work, once', () => once(inbox), /inOneTransaction\.work/],
   ['a key for a function', () => once(inbox, f, { key: 'id' }), /inOneTransaction\.key/],
-  ['a word for compare', () => once(inbox, f, { compare: 'no' }), /inOneTransaction\.compare .* true or false/],
+  [
+    'a word for compare',
+    () => once(inbox, f, { compare: 'no' }),
+    /inOneTransaction\.compare .* true, false or a function/,
+  ],
   ['a pool for an inbox', () => once(pool, f), /inOneTransaction\.inbox .* new Inbox/],
   ['no inbox', () => queue(undefined, mail), /intoQueues\.inbox/],
   ['no kind', () => queue(inbox), /declare them with kind\(/],
