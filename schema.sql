@@ -137,6 +137,16 @@ create table leasehold.idempotency_key (
   constraint idempotency_key_pkey PRIMARY KEY (queue, key)
 ) with (vacuum_truncate=off);
 
+create table leasehold.inbox (
+  received_at timestamp with time zone not null,
+  forget_at timestamp with time zone not null,
+  duplicates integer not null default 0,
+  source text not null,
+  event_id text not null,
+  body_hash bytea,
+  constraint inbox_pkey PRIMARY KEY (source, event_id)
+) with (fillfactor=90, vacuum_truncate=off);
+
 create table leasehold.job (
   id bigint not null default nextval('leasehold.job_id'::regclass),
   available_at timestamp with time zone not null,
@@ -234,14 +244,6 @@ create table leasehold.pause (
   constraint pause_is_of_a_queue_or_a_kind CHECK ((num_nonnulls(queue, kind) = 1))
 );
 
-create table leasehold.processed_message (
-  source text not null,
-  message_id text not null,
-  processed_at timestamp with time zone not null,
-  forget_at timestamp with time zone not null,
-  constraint processed_message_pkey PRIMARY KEY (source, message_id)
-);
-
 create table leasehold.queue (
   name text not null,
   ordered boolean not null default false,
@@ -302,6 +304,8 @@ CREATE INDEX idempotency_key_by_job ON leasehold.idempotency_key USING btree (jo
 
 CREATE INDEX idempotency_key_due ON leasehold.idempotency_key USING btree (due_at);
 
+CREATE INDEX inbox_to_forget ON leasehold.inbox USING btree (forget_at);
+
 CREATE INDEX job_in_key ON leasehold.job USING btree (queue, partition_key, key_seq) WHERE (key_seq IS NOT NULL);
 
 CREATE INDEX job_suspect ON leasehold.job USING btree (queue, priority, available_at, id) WHERE ((NOT blocked) AND (crashes > 0));
@@ -315,8 +319,6 @@ CREATE INDEX operator_action_by_age ON leasehold.operator_action USING btree (at
 CREATE INDEX operator_action_by_job ON leasehold.operator_action USING btree (job_id) WHERE (job_id IS NOT NULL);
 
 CREATE INDEX order_check_by_queue ON leasehold.order_check USING btree (queue, id);
-
-CREATE INDEX processed_message_to_forget ON leasehold.processed_message USING btree (forget_at);
 
 CREATE INDEX queue_by_key ON leasehold.queue USING btree (name) WHERE (ordered OR fair);
 
@@ -1587,6 +1589,44 @@ begin
   return 0;
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.receive(source text, event_id text, body_hash bytea, keep_ms double precision, wait_ms integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '0'
+AS $function$
+declare
+  known bytea;
+begin
+  for attempt in 1 .. 2 loop
+    select i.body_hash into known from "leasehold".inbox i
+    where i.source = receive.source and i.event_id = receive.event_id;
+    if found then
+      if known <> receive.body_hash then
+        return 'conflict';
+      end if;
+      update "leasehold".inbox set duplicates = duplicates + 1
+      where ctid = any (array(
+        select i.ctid from "leasehold".inbox i
+        where i.source = receive.source and i.event_id = receive.event_id
+        for update skip locked
+      ));
+      return 'duplicate';
+    end if;
+    perform set_config('lock_timeout', receive.wait_ms::text, true);
+    insert into "leasehold".inbox (source, event_id, received_at, forget_at, body_hash)
+    values (receive.source, receive.event_id, "leasehold".clock(), "leasehold".clock() + receive.keep_ms * interval '1 ms',
+      receive.body_hash)
+    on conflict on constraint inbox_pkey do nothing;
+    if found then
+      return 'new';
+    end if;
+  end loop;
+  -- It was there at the insert, and was pruned before the second look.
+  return 'duplicate';
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.redrive_in_order(ids bigint[])

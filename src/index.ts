@@ -1,6 +1,6 @@
 /**
  * The package's root: jobs, workers, and what handlers throw. Tables of the user's are in `leasehold/tables`, SQS is in
- * `leasehold/sqs`. Names are listed by hand, and test/tidy.test.ts counts them.
+ * `leasehold/sqs`, the receiver's inbox in `leasehold/inbox`. Names are listed by hand, and test/tidy.test.ts counts them.
  */
 export type { Duration } from './core/duration.ts'
 export {
@@ -26,7 +26,6 @@ export { grantsSql } from './db/grants.ts'
 export { checkSchema, migrate, migrationSql } from './db/migrate.ts'
 export { withTransaction } from './db/transaction.ts'
 export type { Tx } from './db/tx.ts'
-export { messageSource } from './effects/messages.ts'
 export type { EnqueueOptions } from './enqueue-options.ts'
 export type { JobSnapshot } from './inspect/jobs.ts'
 export type { Enqueued } from './jobs/enqueue.ts'

@@ -1,15 +1,13 @@
 /** The public face: what producers, scripts and worker processes call. */
 
-import type { ClientBase } from 'pg'
 import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { parseInput } from './core/schema.ts'
-import { Connection, type ConnectionOptions, share } from './db/connection.ts'
+import { CONNECTION, Connection, type ConnectionOptions } from './db/connection.ts'
 import { migrate } from './db/migrate.ts'
 import type { Tx } from './db/tx.ts'
 import { assertLease } from './effects/lease.ts'
 import { type Effect, type EffectFinding, type EffectSettled, listEffects, settleEffect } from './effects/ledger.ts'
-import { firstTime, type HandledMessage, type MessageSource, oncePerMessage } from './effects/messages.ts'
 import {
   type CallOptions,
   checkEnqueueOptions,
@@ -58,7 +56,11 @@ export class Leasehold {
 
   constructor(options: ConnectionOptions) {
     this.#connection = new Connection(options)
-    share(this, this.#connection)
+  }
+
+  /** For the parts of other subpaths, such as an Inbox. */
+  get [CONNECTION](): Connection {
+    return this.#connection
   }
 
   /** Brings the database to this version's schema. Safe to call at every start, by any number of processes. */
@@ -204,27 +206,6 @@ export class Leasehold {
   async assertLease(tx: Tx, job: Pick<Job, 'id' | 'claimId' | 'generation'>): Promise<void> {
     const lease = { jobId: job.id, claimId: job.claimId, generation: job.generation }
     await assertLease(this.#connection.lane.within(tx), lease)
-  }
-
-  /**
-   * Whether this message is new, in your open transaction: it is handled exactly when that commits. Waits for another
-   * transaction that handles the same message this moment.
-   */
-  async firstTime(tx: Tx, source: MessageSource, messageId: string): Promise<boolean> {
-    return firstTime(this.#connection.lane.within(tx), source, messageId)
-  }
-
-  /**
-   * Handles a message in a transaction, once. It is retried when Postgres aborts it in favour of another, so do nothing in it
-   * that a rollback cannot undo. When the reply to the commit is lost this throws; a second call returns the outcome.
-   */
-  oncePerMessage<T>(
-    source: MessageSource,
-    messageId: string,
-    handle: (tx: ClientBase) => Promise<T> | T,
-  ): Promise<HandledMessage<T>> {
-    const { lane, pool } = this.#connection
-    return oncePerMessage(lane, pool, source, messageId, handle)
   }
 
   /** A worker for these kinds. Nothing happens before its run(). */

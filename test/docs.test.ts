@@ -1,13 +1,14 @@
 // Runs the SQL of the pages unchanged, in order, and checks the promised numbers of changed rows. Compiles the TypeScript of
-// the page on SQS; package.test.ts runs that of the README.
+// the pages on brokers and the inbox; package.test.ts runs that of the README.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { splitSql } from '../tools/split-sql.ts'
+import { printed, readPage } from '../tools/transports.ts'
 import { freshDatabase } from './support/database.ts'
 
 /** Every statement of the page's SQL, with the number of rows that a comment behind it promises. */
@@ -47,23 +48,40 @@ const OF_THE_READER = `
 declare function llm(prompt: object, options: { signal: AbortSignal; idempotencyKey?: string }): Promise<string>
 declare function addSummary(tx: pg.ClientBase): Promise<string>
 declare function handle(message: { readonly body: { readonly id: number } }): Promise<void>
+declare function book(tx: pg.ClientBase, event: object): Promise<void>
+declare const event: { id: string; amount: number; account: number; text: string }
 declare const cache: { delete(id: number): Promise<boolean> }
 declare const pino: Record<'debug' | 'info' | 'warn' | 'error', (rest: object, message: string) => void>
 `
 
-test('the TypeScript in docs/sqs.md compiles, one block after the other', (t) => {
+for (const [name, least] of [
+  ['sqs.md', 4],
+  ['inbox.md', 1],
+  ['nats.md', 1],
+  ['transports.md', 2],
+] as const) {
+  test(`the TypeScript in docs/${name} compiles, one block after the other`, (t) => compiles(t, name, least))
+}
+
+/** Pages that do not say where their pool comes from. */
+const IMPLIED = "import type pg from 'pg'\ndeclare const pool: pg.Pool\n"
+
+function compiles(t: TestContext, name: string, least: number): void {
   const root = fileURLToPath(new URL('..', import.meta.url))
-  const page = readFileSync(join(root, 'docs', 'sqs.md'), 'utf8')
+  const page = readFileSync(join(root, 'docs', name), 'utf8')
   const blocks = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, block]) => block!)
-  assert.ok(blocks.length >= 4)
+  assert.ok(blocks.length >= least)
   const home = mkdtempSync(join(tmpdir(), 'leasehold page '))
   t.after(() => rmSync(home, { recursive: true, force: true }))
   symlinkSync(join(root, 'node_modules'), join(home, 'node_modules'))
-  writeFileSync(join(home, 'page.mts'), blocks.join('\n') + OF_THE_READER)
+  const code = blocks.join('\n')
+  writeFileSync(join(home, 'page.mts'), (code.includes("from 'pg'") ? '' : IMPLIED) + code + OF_THE_READER)
   const paths = {
     leasehold: [join(root, 'src/index.ts')],
     'leasehold/tables': [join(root, 'src/tables/index.ts')],
+    'leasehold/inbox': [join(root, 'src/inbox/index.ts')],
     'leasehold/sqs': [join(root, 'src/sqs/index.ts')],
+    'leasehold/nats': [join(root, 'src/nats/index.ts')],
   }
   const compilerOptions = { noUnusedLocals: false, paths }
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['page.mts'], exclude: [] }
@@ -73,6 +91,10 @@ test('the TypeScript in docs/sqs.md compiles, one block after the other', (t) =>
   } catch (error) {
     assert.fail((error as { stdout: string }).stdout)
   }
+}
+
+test('the table in docs/transports.md is what the transports state; npm run transports prints it', () => {
+  assert.equal(readPage(), printed(readPage()))
 })
 
 test('the links of every page within the repository lead somewhere', () => {

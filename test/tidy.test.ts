@@ -24,7 +24,7 @@ const sources = filesUnder('src')
 const tests = filesUnder('test')
 const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'chaos', 'examples')]
 
-test('imports point down: cli → inspect → features → worker → tables → effects → jobs → runtime → db → core', () => {
+test('imports point down: cli → inspect → features → worker → inbox → tables → effects → jobs → runtime → db → core', () => {
   const layers = [
     'core',
     'db',
@@ -32,11 +32,12 @@ test('imports point down: cli → inspect → features → worker → tables →
     'jobs',
     'effects',
     'tables',
-    'worker',
     'inbox',
+    'worker',
     'outbox',
     'consumer',
     'sqs',
+    'nats',
     'workflow',
     'inspect',
     'dashboard',

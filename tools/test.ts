@@ -15,9 +15,9 @@ import { type PostgresVersion, startPostgres } from './postgres.ts'
 
 const USAGE = `Usage: tsx tools/test.ts [--pg <14|15|16|17|18>] [part of a path …]
   --pg   the PostgreSQL version to start; 18 unless given. Not with DATABASE_URL, which names a server that runs.
-Without a path: all but the tests that need a broker, which \`npm run test:sqs\` runs.`
+Without a path: all but the tests that need a broker, which \`npm run test:sqs\` and \`npm run test:brokers\` run.`
 /** They need more than PostgreSQL. */
-const APART = /^test\/(sqs\/|chaos\/sqs|demo-sqs\.)/
+const APART = /^test\/(sqs\/|brokers\/|chaos\/sqs|demo-sqs\.)/
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const VERSIONS: Record<string, PostgresVersion> = { 14: 14, 15: 15, 16: 16, 17: 17, 18: 18 }
 

@@ -1,7 +1,8 @@
 /** The handlers of each queue, correct ones and wrong ones, so that the checker can be seen to detect them. */
 import type { Pool } from 'pg'
 import { z } from 'zod'
-import { Fatal, type Job, kind, type Leasehold, messageSource } from '../../src/index.ts'
+import { Inbox } from '../../src/inbox/index.ts'
+import { Fatal, type Job, kind, type Leasehold } from '../../src/index.ts'
 import {
   type Handle,
   inOneTransaction,
@@ -91,12 +92,16 @@ export function handleOf(way: Way, { pool, leasehold, provider, mood, broken }: 
         await call(message, `once ${message.body.id}`)
       }
       if (broken) return (message: Message) => work(pool, message)
-      return inOneTransaction(leasehold, messageSource('once'), work, { key: ({ body }) => String(body.id) })
+      return inOneTransaction(new Inbox(leasehold, { source: way }), work, { key: ({ body }) => String(body.id) })
     }
     case 'into a queue':
-      return intoQueues<Body>(leasehold, { kinds: [task], kindOf: 'type', key: ({ body }) => String(body.id) })
+      return intoQueues<Body>(new Inbox(leasehold, { source: way }), {
+        kinds: [task],
+        kindOf: 'type',
+        key: ({ body }) => String(body.id),
+      })
     case 'in order': {
-      const append = inOneTransaction(leasehold, messageSource('in order'), async (tx, message: Message) => {
+      const append = inOneTransaction(new Inbox(leasehold, { source: way }), async (tx, message: Message) => {
         if (message.body.fatal) throw new Fatal('poison')
         // In a short run chance alone might spare all of them.
         if (broken && message.receiveCount === 1 && message.body.id % 2 === 0) throw new Error('on purpose')

@@ -54,7 +54,7 @@ export class Acknowledger {
       send: async (batch) => {
         const sentAt = monotonicMs()
         try {
-          return await broker.hide(batch.map(({ held, seconds }) => ({ receipt: held.delivery.receipt, seconds })))
+          return await broker.release(batch.map(({ held, seconds }) => ({ receipt: held.delivery.receipt, seconds })))
         } catch (error) {
           if (broker.mayHaveBeenDone(error)) for (const one of batch) one.lostAt ??= sentAt
           throw error

@@ -2,6 +2,11 @@
 import type { Refusal } from '../runtime/batcher.ts'
 import type { HeldMessage } from './held.ts'
 
+export interface Hiding {
+  readonly receipt: string
+  readonly seconds: number
+}
+
 export interface Broker {
   /** For people. */
   readonly name: string
@@ -15,12 +20,10 @@ export interface Broker {
   readonly deadLettersOption: string
   /** Deletes deliveries, and returns which were refused. It is safe to repeat. */
   acknowledge(receipts: readonly string[]): Promise<readonly Refusal[]>
-  /** Hides messages from other consumers for so long from now on; 0 returns them at once. Returns which were refused. */
-  hide(
-    entries: readonly { readonly receipt: string; readonly seconds: number }[],
-    withinMs?: number,
-    signal?: AbortSignal,
-  ): Promise<readonly Refusal[]>
+  /** Hides held messages from other consumers for so long from now on. Returns which were refused. */
+  extend(entries: readonly Hiding[], withinMs: number, signal: AbortSignal): Promise<readonly Refusal[]>
+  /** Returns messages: other consumers can receive them after so long, 0: at once. Returns which were refused. */
+  release(entries: readonly Hiding[]): Promise<readonly Refusal[]>
   /** For how many seconds a message can be hidden from now on, and at most as long as it is wanted. */
   secondsFor(held: HeldMessage, now: number, wantedMs: number): number
   /** Sends a message to the dead letters. */

@@ -10,11 +10,12 @@ import { type AnyAttributes, HandedMessage, type HeldMessage, type Message } fro
 /** Why a message can never be handled. A handler may use any other text. */
 export type DeadReason = 'not_json' | 'invalid_body' | 'unknown_kind' | 'key_conflict' | 'fatal' | (string & {})
 
-/** Why a message is returned. requested: by its handler. group_stopped: it was behind a message that was not deleted. */
+/** Why a message is returned. in_progress: another delivery of it is being handled. requested: by its handler. group_stopped: it was behind a message that was not deleted. */
 export type ReturnReason =
   | 'row_not_found'
   | 'row_not_ready'
   | 'row_busy'
+  | 'in_progress'
   | 'database'
   | 'threw'
   | 'requested'
@@ -37,6 +38,8 @@ export type Answer =
   | { readonly outcome: 'released'; readonly delayMs?: number }
   /** Another worker is handling the row. The message can be deleted, except on a FIFO queue, for its order. */
   | { readonly outcome: 'busy' }
+  /** Another delivery of the same event is being handled. If that fails, this message is still there. */
+  | { readonly outcome: 'in_progress' }
   | { readonly outcome: 'failed'; readonly error: unknown; readonly givenUp?: boolean }
   | { readonly outcome: 'dead_letter'; readonly reason: DeadReason; readonly error?: unknown }
   | { readonly outcome: 'again'; readonly after?: Duration }
@@ -128,6 +131,8 @@ function judge(held: HeldMessage, answer: Answer | undefined, isGrouped: boolean
       return { end: 'delete', as: 'concurrent_modification', error: answer.error }
     case 'busy': // If it were deleted, the next message of its group would start.
       return isGrouped ? { end: 'return', reason: 'row_busy' } : { end: 'delete', as: 'already_handled', paid: false }
+    case 'in_progress':
+      return { end: 'return', reason: 'in_progress' }
     case 'failed':
       return { end: 'delete', as: 'failed', error: answer.error, givenUp: answer.givenUp === true }
     case 'not_found':
@@ -179,6 +184,7 @@ function thrown(held: HeldMessage, error: unknown): Disposition {
 /** Whether the database was reachable. undefined: no query of ours was sent. */
 export function databaseReachable(disposition: Disposition): boolean | undefined {
   if (disposition.end === 'dead_letter') return undefined
-  if (disposition.end === 'delete' || disposition.reason.startsWith('row_')) return true
+  if (disposition.end === 'delete' || disposition.reason.startsWith('row_') || disposition.reason === 'in_progress')
+    return true
   return disposition.reason === 'database' ? false : undefined
 }

@@ -4,6 +4,7 @@ import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Queryable } from '../db/lane.ts'
 import { surviveIdleLoss } from '../db/pool-errors.ts'
+import type { Inbox } from '../inbox/inbox.ts'
 import type { Arrows } from '../tables/definition.ts'
 import type { StatusTable } from '../tables/status-table.ts'
 
@@ -36,8 +37,13 @@ export function checkFunctions(
   }
 }
 
-/** Checks that this is a Leasehold, or has the methods that are used here. */
-export function checkLeasehold(of: string, leasehold: object, can: 'enqueue' | 'oncePerMessage'): void {
-  if (typeof (leasehold as Readonly<Record<string, unknown>> | null)?.[can] === 'function') return
-  throw new InvalidOptionError(`${of}.leasehold`, 'it must be a Leasehold: new Leasehold({ … })')
+/** By its methods, for the same reason. */
+export function checkInbox(of: string, inbox: Inbox): void {
+  if (typeof inbox?.once === 'function' && typeof inbox.leasehold?.enqueue === 'function') return
+  throw new InvalidOptionError(`${of}.inbox`, "make it of a Leasehold: new Inbox(leasehold, { source: '…' })")
+}
+
+export function checkCompare(of: string, compare: unknown): void {
+  if (compare === undefined || typeof compare === 'boolean' || typeof compare === 'function') return
+  throw new InvalidOptionError(`${of}.compare`, 'it must be true, false or a function of the message')
 }

@@ -3,15 +3,16 @@ import type { ClientBase } from 'pg'
 import { checkFunction } from '../core/check.ts'
 import {
   ConcurrentModificationError,
+  EventConflictError,
   InvalidInputError,
   InvalidOptionError,
+  LockTimeoutError,
   ValueNotStorableError,
 } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { Snooze } from '../core/steering.ts'
 import type { Queryable } from '../db/lane.ts'
-import { checkSource, type HandledMessage, type MessageSource } from '../effects/messages.ts'
-import type { Conflicting, Enqueued } from '../jobs/enqueue.ts'
+import type { Inbox } from '../inbox/inbox.ts'
 import type { Arrows } from '../tables/definition.ts'
 import { type FailOptions, isFinal, retryOf } from '../tables/failure.ts'
 import type { Looked, Values } from '../tables/outcomes.ts'
@@ -20,28 +21,11 @@ import type { StatusTable } from '../tables/status-table.ts'
 import type { WorkClaim, Worked } from '../tables/work.ts'
 import { ask, DatabaseAway } from './database-away.ts'
 import type { Answer } from './disposition.ts'
-import { checkFunctions, checkLeasehold, checkPool, checkTable } from './handler-options.ts'
+import { checkCompare, checkFunctions, checkInbox, checkPool, checkTable } from './handler-options.ts'
 import type { Message } from './held.ts'
 import { askById, buryingPoison, isBadValue, keyOf, rowIdOf } from './poison.ts'
 
 export type AnsweringHandle<Body> = (message: Message<Body>) => Promise<Answer>
-
-/** The part of Leasehold that is used here. */
-interface Enqueues {
-  enqueue<Input, Result>(
-    kind: Kind<Input, unknown, Result>,
-    input: NoInfer<Input>,
-    options: { readonly idempotencyKey: string; readonly partitionKey?: string; readonly onConflict: 'return' },
-  ): Promise<Enqueued<Result> | Conflicting>
-}
-
-interface HandlesOnce {
-  oncePerMessage<T>(
-    source: MessageSource,
-    messageId: string,
-    handle: (tx: ClientBase) => Promise<T> | T,
-  ): Promise<HandledMessage<T>>
-}
 
 export interface TwoPhases<Body, Column extends string> {
   readonly id: (message: Message<Body>) => RowId
@@ -147,52 +131,39 @@ function unlessBusy(table: StatusTable<Arrows, never>, answer: Worked | Looked):
 }
 
 export interface MessageKey<Body> {
-  /** Identifies duplicates. Default: the broker's id, which is new when a producer sends again. */
+  /** The event's id: what makes two messages the same. Default: the broker's id, which is new when a producer sends again. */
   readonly key?: (message: Message<Body>) => string
+  /**
+   * Whether a second message with the same id must have the same body, or what to compare instead. One that differs is a dead
+   * letter. Default: true.
+   */
+  readonly compare?: boolean | ((message: Message<Body>) => string | Uint8Array | undefined)
 }
 
 /**
- * Runs the work in a transaction that also records the message: for counters, and work without a status row. If it throws,
- * the transaction rolls back, and the broker redelivers the message.
+ * Runs the work in a transaction that also records the message in the inbox: for counters, and work without a status row. If it
+ * throws, the transaction rolls back, and the broker redelivers the message.
  */
 export function inOneTransaction<Body>(
-  leasehold: HandlesOnce,
-  source: MessageSource,
+  inbox: Inbox,
   work: (tx: ClientBase, message: Message<Body>) => Promise<unknown> | unknown,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
-  checkLeasehold('inOneTransaction', leasehold, 'oncePerMessage')
-  checkSource(source)
+  checkInbox('inOneTransaction', inbox)
   checkFunction('inOneTransaction.work', work)
-  checkFunctions('inOneTransaction', options, [], ['key'])
-  return buryingPoison(async (message) => {
-    const key = keyOf(message, options.key)
-    let theirs: unknown
-    const noting = async (tx: ClientBase) => {
-      try {
-        return await work(tx, message)
-      } catch (error) {
-        theirs = error
-        throw error
-      }
-    }
-    try {
-      return await leasehold.oncePerMessage(source, key, noting)
-    } catch (error) {
-      if (error === theirs) throw error
-      return ask(() => Promise.reject(error))
-    }
-  })
+  checkFunctions('inOneTransaction', options, [], ['key'], ['compare'])
+  checkCompare('inOneTransaction', options.compare)
+  return buryingPoison((message) => receive(inbox, message, options, (tx) => work(tx, message)))
 }
 
-/** Enqueues the body as a job of this kind, once per message. The kind's `keepKey` should be the queue's retention. */
+/** Enqueues the body as a job of this kind, once per message: the job and the inbox's record of the message commit together. */
 export function intoQueue<Body>(
-  leasehold: Enqueues,
+  inbox: Inbox,
   kind: Kind<Body, unknown>,
   options: MessageKey<Body> = {},
 ): AnsweringHandle<Body> {
-  checkFunctions('intoQueue', options, [], ['key'])
-  return intoQueues<Body>(leasehold, { ...options, kinds: [kind], kindOf: () => kind.name })
+  checkFunctions('intoQueue', options, [], ['key'], ['compare'])
+  return intoQueues<Body>(inbox, { ...options, kinds: [kind], kindOf: () => kind.name })
 }
 
 export interface IntoQueues<Body> extends MessageKey<Body> {
@@ -204,9 +175,10 @@ export interface IntoQueues<Body> extends MessageKey<Body> {
 }
 
 /** The same for several kinds. A message of another kind becomes a dead letter: `unknown_kind`. */
-export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>): AnsweringHandle<Body> {
-  checkLeasehold('intoQueues', leasehold, 'enqueue')
-  checkFunctions('intoQueues', options, [], ['input', 'key'], ['kinds', 'kindOf'])
+export function intoQueues<Body>(inbox: Inbox, options: IntoQueues<Body>): AnsweringHandle<Body> {
+  checkInbox('intoQueues', inbox)
+  checkFunctions('intoQueues', options, [], ['input', 'key'], ['kinds', 'kindOf', 'compare'])
+  checkCompare('intoQueues', options.compare)
   const { kindOf } = options
   if (typeof kindOf !== 'function' && (typeof kindOf !== 'string' || kindOf === '')) {
     throw new InvalidOptionError('intoQueues.kindOf', 'it must be the name of a field of the body, or a function')
@@ -220,24 +192,54 @@ export function intoQueues<Body>(leasehold: Enqueues, options: IntoQueues<Body>)
     const kind = kinds.get(nameOf(message, kindOf) as string)
     if (kind === undefined) return { outcome: 'dead_letter', reason: 'unknown_kind' }
     const input = options.input === undefined ? message.body : options.input(message)
-    const idempotencyKey = keyOf(message, options.key)
+    const partition = message.groupId === undefined ? {} : { partitionKey: message.groupId }
+    let bad: unknown
+    const enqueue = async (tx: ClientBase) => {
+      try {
+        await ask(() => inbox.leasehold.enqueue(kind, input as never, { tx, ...partition }))
+      } catch (error) {
+        if (error instanceof InvalidInputError || error instanceof ValueNotStorableError) bad = error
+        throw error
+      }
+    }
     try {
-      const enqueued = await ask(() =>
-        leasehold.enqueue(kind, input as never, {
-          idempotencyKey,
-          onConflict: 'return',
-          ...(message.groupId === undefined ? {} : { partitionKey: message.groupId }),
-        }),
-      )
-      // The same message with a different input: it was made anew, with a default of now or a random id.
-      const isSame = enqueued.outcome === 'conflict' && options.key === undefined
-      return isSame ? { outcome: 'existing' } : enqueued
+      return await receive(inbox, message, options, enqueue)
     } catch (error) {
-      const isBad = error instanceof InvalidInputError || error instanceof ValueNotStorableError
-      if (isBad) return { outcome: 'dead_letter', reason: 'invalid_body', error }
+      if (bad !== undefined && error === bad) return { outcome: 'dead_letter', reason: 'invalid_body', error }
       throw error
     }
   })
+}
+
+/** Handles a message through the inbox. Errors of the work are its own; all others are of our own statements. */
+async function receive<Body>(
+  inbox: Inbox,
+  message: Message<Body>,
+  { key, compare = true }: MessageKey<Body>,
+  work: (tx: ClientBase) => Promise<unknown> | unknown,
+): Promise<Answer> {
+  const eventId = keyOf(message, key)
+  let theirs: { readonly error: unknown } | undefined
+  const noting = async (tx: ClientBase) => {
+    theirs = undefined
+    try {
+      return await work(tx)
+    } catch (error) {
+      theirs = { error }
+      throw error
+    }
+  }
+  try {
+    const body = typeof compare === 'function' ? compare(message) : compare ? message.text : undefined
+    const { outcome } = await inbox.once(eventId, noting, { body })
+    return { outcome }
+  } catch (error) {
+    if (theirs?.error === error) throw error
+    // Not `busy`, which would delete it: if the other delivery fails, this message is the only one left.
+    if (error instanceof LockTimeoutError) return { outcome: 'in_progress' }
+    if (error instanceof EventConflictError) return { outcome: 'dead_letter', reason: 'key_conflict', error }
+    return ask(() => Promise.reject(error))
+  }
 }
 
 function nameOf<Body>(message: Message<Body>, kindOf: IntoQueues<Body>['kindOf']): unknown {

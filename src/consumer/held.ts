@@ -9,6 +9,10 @@ export interface Message<Body = unknown, Attributes = AnyAttributes> {
   /** The same at each delivery. A message that its producer sent twice has two. */
   readonly id: string
   readonly body: Body
+  /** The body as it was received. */
+  readonly text: string
+  /** Its bytes, if the broker delivers bytes. */
+  readonly data?: Uint8Array | undefined
   readonly attributes: Attributes
   readonly groupId: string | undefined
   /** Number of deliveries so far, this one included; some brokers count roughly. */
@@ -31,6 +35,7 @@ export interface Delivery {
   /** Names this delivery to the broker. */
   readonly receipt: string
   readonly text: string
+  readonly data?: Uint8Array | undefined
   readonly attributes: AnyAttributes
   readonly groupId: string | undefined
   readonly receiveCount: number
@@ -114,15 +119,19 @@ export class HeldMessage implements KeptLease {
 export class HandedMessage<Body> implements Message<Body> {
   readonly id: string
   readonly body: Body
+  readonly text: string
+  readonly data: Uint8Array | undefined
   readonly attributes: AnyAttributes
   readonly groupId: string | undefined
   readonly receiveCount: number
   readonly #held: HeldMessage
 
   constructor(held: HeldMessage, body: Body) {
-    const { id, attributes, groupId, receiveCount } = held.delivery
+    const { id, text, data, attributes, groupId, receiveCount } = held.delivery
     this.id = id
     this.body = body
+    this.text = text
+    this.data = data
     this.attributes = attributes
     this.groupId = groupId
     this.receiveCount = receiveCount

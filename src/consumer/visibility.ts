@@ -125,7 +125,7 @@ export class Visibility {
       seconds: this.#broker.secondsFor(held, sentAt, this.#timeoutMs),
     }))
     const withinMs = Math.min(Math.max(this.#timeoutMs / 3, 500), this.#broker.answerMs)
-    const asking = this.#broker.hide(entries, withinMs, this.#stopping.signal)
+    const asking = this.#broker.extend(entries, withinMs, this.#stopping.signal)
     const answered = asking.catch(() => {})
     for (const held of batch) held.asking = answered
     const refusals = await asking

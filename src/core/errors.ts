@@ -4,6 +4,7 @@ export const ERROR_CODES = [
   'CONCURRENT_MODIFICATION',
   'DEADLINE',
   'EFFECT_UNKNOWN',
+  'EVENT_CONFLICT',
   'IDEMPOTENCY_CONFLICT',
   'INVALID_INPUT',
   'INVALID_OPTION',
@@ -87,6 +88,19 @@ export class EffectUnknownError extends LeaseholdError {
     )
     this.jobId = jobId
     this.effect = effect
+  }
+}
+
+/** Thrown by an inbox when an event id was received before with another body. Nothing was changed; do not acknowledge it. */
+export class EventConflictError extends LeaseholdError {
+  readonly code = 'EVENT_CONFLICT'
+  override readonly name = 'EventConflictError'
+
+  constructor(source: string, eventId: string) {
+    super(
+      `Event ${JSON.stringify(eventId)} of ${source} was received before with another body. Nothing was changed. ` +
+        'The sender must give each event an id of its own.',
+    )
   }
 }
 

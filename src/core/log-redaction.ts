@@ -93,6 +93,7 @@ const OURS: Readonly<Record<ErrorCode, (error: LeaseholdError) => string>> = {
   CONCURRENT_MODIFICATION: nothing, // Its message holds the ids seen.
   DEADLINE: whole,
   EFFECT_UNKNOWN: unquoted,
+  EVENT_CONFLICT: unquoted,
   IDEMPOTENCY_CONFLICT: unquoted, // Its message holds keys.
   INVALID_INPUT: (error) => whereItDoesNotFit(error as InvalidInputError),
   INVALID_OPTION: (error) => optionAndReason(error as InvalidOptionError),

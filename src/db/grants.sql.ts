@@ -28,7 +28,7 @@ grant select (name, types, max_attempts) on leasehold.destination to {role}`
 
 export const GRANT_READER = `-- grants.reader
 grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dead_letter, leasehold.job_attempt,
-  leasehold.idempotency_key, leasehold.effect, leasehold.processed_message, leasehold.busy, leasehold.duty, leasehold.sweep,
+  leasehold.idempotency_key, leasehold.effect, leasehold.inbox, leasehold.busy, leasehold.duty, leasehold.sweep,
   leasehold.queue, leasehold.kind, leasehold.pause, leasehold.settings, leasehold.worker, leasehold.operator_action,
   leasehold.order_key, leasehold.order_check, leasehold.event, leasehold.destination to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys,
@@ -40,7 +40,7 @@ export const GRANT_WORKER = `-- grants.worker
 grant usage on sequence leasehold.job_id, leasehold.operator_action_id, leasehold.order_check_id, leasehold.event_place
   to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
-  leasehold.processed_message, leasehold.worker, leasehold.operator_action, leasehold.order_key, leasehold.order_check
+  leasehold.inbox, leasehold.worker, leasehold.operator_action, leasehold.order_key, leasehold.order_check
   to {role};
 grant select, insert, update, delete on leasehold.idempotency_key to {role};
 grant select, insert on leasehold.archive, leasehold.job_attempt to {role};

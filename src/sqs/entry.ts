@@ -6,14 +6,15 @@ import { encodeInput } from '../core/storable.ts'
 /** Letters, digits and punctuation. */
 const LABEL = /^[!-~]{1,128}$/
 
-/** JSON that parses back unchanged. SQS refuses U+FFFE and U+FFFF, and some emulators every character beyond them. */
 export function encodeBody(body: unknown, maxBytes: number): string {
-  const json = encodeInput(body, { bytes: Math.min(maxBytes, 32 * 1024 * 1024) }).replaceAll(
-    /[\ud800-\udfff\ufffe\uffff]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16)}`,
-  )
+  const json = asSqsText(encodeInput(body, { bytes: Math.min(maxBytes, 32 * 1024 * 1024) }))
   if (Buffer.byteLength(json) <= maxBytes) return json
   throw new InvalidOptionError('body', `the message exceeds ${maxBytes} bytes; send a reference to the data instead`)
+}
+
+/** JSON that parses back unchanged. SQS refuses U+FFFE and U+FFFF, and some emulators every character beyond them. */
+export function asSqsText(json: string): string {
+  return json.replaceAll(/[\ud800-\udfff\ufffe\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16)}`)
 }
 
 /** The default must fit any id: an id that SQS would refuse is replaced by its hash. */

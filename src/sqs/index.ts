@@ -14,9 +14,11 @@ export {
   type OneUpdate,
   type TwoPhases,
 } from '../consumer/handlers.ts'
+export { byEvent, eventOf, type ReceivedEvent } from '../consumer/received-event.ts'
 export { NotSentError, type Unsent } from '../core/errors.ts'
 export { SqsConsumer } from './consumer.ts'
 export type { SqsMessage } from './message.ts'
 export type { SqsConsumerOptions } from './options.ts'
 export { type PublisherCounts, SqsPublisher, type SqsPublisherOptions } from './publisher.ts'
 export type { SqsClient } from './request.ts'
+export { SqsTransport, type SqsTransportOptions } from './transport.ts'

@@ -9,10 +9,13 @@ import {
   ReceiveMessageCommand,
   SendMessageCommand,
 } from '@aws-sdk/client-sqs'
-import type { Broker } from '../consumer/broker.ts'
+import type { Broker, Hiding } from '../consumer/broker.ts'
 import type { Delivery, HeldMessage } from '../consumer/held.ts'
+import type { Pollable } from '../consumer/receiver.ts'
+import { describeError } from '../core/error-description.ts'
+import { InvalidOptionError } from '../core/errors.ts'
 import type { Refusal } from '../runtime/batcher.ts'
-import { maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
+import { isTransient, maybeAboutOneEntry, mayHaveBeenDone } from './answer.ts'
 import { sendDeadLetter } from './dead-letters.ts'
 import { BATCH, inTime, isFifo, MOST_S, queueName, refusals, type SqsClient, WAIT_S } from './request.ts'
 
@@ -28,8 +31,9 @@ export interface DeadLetter {
   readonly groupId: string | undefined
 }
 
-export class SqsQueue implements Broker {
+export class SqsQueue implements Broker, Pollable {
   readonly name = 'SQS'
+  readonly waitMs = WAIT_S * 1_000
   readonly batch = BATCH
   readonly answerMs = ANSWER_MS
   readonly deadLetters: string | undefined
@@ -53,20 +57,20 @@ export class SqsQueue implements Broker {
    * Waits for messages, up to 20 seconds. After a receive without a reply, it repeats that receive with the same
    * attempt id, and SQS returns the same messages, if it had returned any.
    */
-  async receive(most: number, visibilityS: number, signal: AbortSignal): Promise<Delivery[]> {
+  async receive(most: number, visibilityMs: number, signal: AbortSignal): Promise<Delivery[]> {
     const attempt = this.isFifo ? this.#attemptAt(most) : undefined
     const command = new ReceiveMessageCommand({
       QueueUrl: this.url,
       MaxNumberOfMessages: most,
       WaitTimeSeconds: WAIT_S,
-      VisibilityTimeout: visibilityS,
+      VisibilityTimeout: visibilityMs / 1_000,
       MessageSystemAttributeNames: ['ApproximateReceiveCount', 'MessageGroupId', 'AWSTraceHeader'],
       MessageAttributeNames: ['All'],
       ...(attempt === undefined ? {} : { ReceiveRequestAttemptId: attempt }),
     })
     const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
     try {
-      const { Messages = [] } = await inTime('receiving', WAIT_S * 1_000 + ANSWER_MS, ask, signal)
+      const { Messages = [] } = await inTime('receiving', this.waitMs + ANSWER_MS, ask, signal)
       return Messages.map(toDelivery)
     } catch (error) {
       if (attempt !== undefined) this.#unheard.push({ attempt, most })
@@ -80,12 +84,16 @@ export class SqsQueue implements Broker {
     return index < 0 ? randomUUID() : this.#unheard.splice(index, 1)[0]!.attempt
   }
 
-  /** Returns the refused entries. */
-  async hide(
-    entries: readonly { readonly receipt: string; readonly seconds: number }[],
-    withinMs = ANSWER_MS,
-    signal?: AbortSignal,
-  ): Promise<Refusal[]> {
+  extend(entries: readonly Hiding[], withinMs: number, signal: AbortSignal): Promise<Refusal[]> {
+    return this.#hide(entries, withinMs, signal)
+  }
+
+  /** Hides them for so long, and nothing else. */
+  release(entries: readonly Hiding[]): Promise<Refusal[]> {
+    return this.#hide(entries)
+  }
+
+  async #hide(entries: readonly Hiding[], withinMs = ANSWER_MS, signal?: AbortSignal): Promise<Refusal[]> {
     const command = new ChangeMessageVisibilityBatchCommand({
       QueueUrl: this.url,
       Entries: entries.map(({ receipt, seconds }, index) => ({
@@ -106,6 +114,16 @@ export class SqsQueue implements Broker {
     })
     const ask = (abortSignal: AbortSignal) => this.#client.send(command, { abortSignal })
     return refusals(receipts.length, await inTime('deleting', ANSWER_MS, ask))
+  }
+
+  isTransient(error: unknown): boolean {
+    return isTransient(error)
+  }
+
+  refusalOf(error: unknown): InvalidOptionError {
+    const { name, message } = describeError(error)
+    const reason = `SQS returned ${name}: ${message} (${this.url})`
+    return new InvalidOptionError('SqsConsumer.queueUrl', reason, { cause: error })
   }
 
   isAboutOneEntry(error: unknown): boolean {

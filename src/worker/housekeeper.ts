@@ -6,7 +6,7 @@ import type { RetentionMs } from '../core/retention.ts'
 import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { pruneEffects } from '../effects/ledger.ts'
-import { pruneMessages } from '../effects/messages.ts'
+import { PRUNE_EVERY_MS, pruneDue } from '../inbox/pruning.ts'
 import { countSuspects } from '../jobs/claim.ts'
 import { readRetention } from '../jobs/configuration.ts'
 import {
@@ -33,7 +33,7 @@ import { WaitingKeys } from './waiting-keys.ts'
 const DAY_MS = 86_400_000
 /** Enough for one turn: the rest is done in the next. */
 const ROUNDS = 20
-/** Every message and every effect leaves a row: up to two million of each are dealt with in a turn. */
+/** Every effect leaves a row: up to two million are dealt with in a turn. */
 const MANY_ROUNDS = 200
 /** As many keys, fewer at a time: each is looked up in every day of the archive. */
 const KEY_ROUNDS = 2_000
@@ -78,6 +78,7 @@ export class Housekeeper {
       prune: 600_000,
       partitions: 3_600_000,
       order: 10_000,
+      inbox: PRUNE_EVERY_MS,
     }
     this.#waitingKeys = new WaitingKeys(options.lane, options.queues, options.events)
     this.#burials = new Burials(options.lane, options.events)
@@ -129,6 +130,8 @@ export class Housekeeper {
         return this.#dropPartitions(await readRetention(lane))
       case 'order':
         return this.#waitingKeys.look()
+      case 'inbox':
+        return pruneDue(lane, () => this.#stopping)
       case 'suspects': // Looked for by the tick itself.
     }
   }
@@ -157,7 +160,6 @@ export class Housekeeper {
           this.#effectsFrom = (await pruneEffects(lane, keep.effects, this.#effectsFrom, MANY)).next
           return this.#effectsFrom !== undefined
         }, MANY_ROUNDS),
-      messages: () => repeat(async () => (await pruneMessages(lane, MANY)) === MANY, MANY_ROUNDS),
       workers: () => repeat(async () => (await pruneWorkers(lane, keep.workers)) === 1_000),
       'operator actions': () => repeat(async () => (await pruneActions(lane, keep.workers)) === 1_000),
       keys: () => repeat(async () => (await pruneKeys(lane)).more, KEY_ROUNDS),

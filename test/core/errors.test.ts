@@ -10,6 +10,7 @@ test('every error has its own code, its class as its name, and the codes are the
     new errors.ConcurrentModificationError('incident', [], ['17']),
     new errors.DeadlineError('A statement', 10),
     new errors.EffectUnknownError('17', 'charge', '2026-01-01'),
+    new errors.EventConflictError('orders', 'e1'),
     new errors.IdempotencyConflictError([{ index: 0, idempotencyKey: 'a', jobId: '17' }]),
     new errors.InvalidInputError('mail', [{ path: 'to.0', message: 'expected a string' }]),
     new errors.InvalidOptionError('lease', 'it is negative'),

@@ -14,6 +14,7 @@ test('our own errors are printed without values', () => {
     [new errors.ConcurrentModificationError('open', [SECRET], []), ''],
     [new errors.DeadlineError('A statement', 30), 'A statement did not end within 30 ms'],
     [new errors.EffectUnknownError('7', `mail ${SECRET}`, '2026'), /^The effect "…" of job 7 was begun at 2026/],
+    [new errors.EventConflictError('orders', SECRET), /^Event "…" of orders was received before with another body/],
     [
       new errors.IdempotencyConflictError([{ index: 0, idempotencyKey: SECRET, jobId: '7' }]),
       /^Another input was enqueued under the same idempotency key: "…" \(job 7\)/,

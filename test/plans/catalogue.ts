@@ -3,7 +3,7 @@
 import * as savepointSql from '../../src/db/savepoint.sql.ts'
 import * as effectSql from '../../src/effects/effect.sql.ts'
 import * as leaseSql from '../../src/effects/lease.sql.ts'
-import * as messageSql from '../../src/effects/message.sql.ts'
+import * as inboxSql from '../../src/inbox/inbox.sql.ts'
 import * as claimSql from '../../src/jobs/claim.sql.ts'
 import * as configurationSql from '../../src/jobs/configuration.sql.ts'
 import * as enqueueSql from '../../src/jobs/enqueue.sql.ts'
@@ -151,7 +151,6 @@ export const HOT: Record<string, Hot> = {
   DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", RUN, "'1'"] },
   NOT_DONE: { sql: effectSql.NOT_DONE, args: ['1', "'a'", RUN] },
   SETTLE_EFFECT: { sql: effectSql.SETTLE_EFFECT, args: ['1', "'a'", 'true', "'1'", "'ada'"] },
-  FIRST_TIME: { sql: messageSql.FIRST_TIME, args: ["'plan'", "'new'", '1000'] },
   ASSERT_LEASE: { sql: leaseSql.ASSERT_LEASE, args: ['1', '1'] },
   RELEASE_CLAIM: { sql: claimSql.RELEASE_CLAIM, args: ['1', WORKER] },
 }
@@ -164,13 +163,14 @@ export const NOW_AND_THEN: Record<string, Hot> = {
   EXPIRE: { sql: housekeepingSql.EXPIRE, args: [String(BATCH)] },
   PRUNE_DEAD_LETTERS: { sql: housekeepingSql.PRUNE_DEAD_LETTERS, args: ['0', String(BATCH)] },
   PRUNE_KEYS: { sql: housekeepingSql.PRUNE_KEYS, args: [String(BATCH)] },
-  PRUNE_MESSAGES: { sql: messageSql.PRUNE_MESSAGES, args: [String(BATCH)] },
+  PRUNE_INBOX: { sql: inboxSql.PRUNE_INBOX, args: [String(BATCH)] },
   PRUNE_EFFECTS: { sql: effectSql.PRUNE_EFFECTS, args: ['0', String(BATCH), '0'] },
 }
 
 /** Statements over tables that are usually empty, that only call a function, or that only a person sends. */
 export const COLD = [
   claimSql.CLAIM, // see CLAIMS
+  inboxSql.RECEIVE, // an insert, and for a duplicate two looks by the primary key
   enqueueSql.ENQUEUE_IN_ORDER, // functions
   enqueueSql.ENQUEUE_ALIKE_IN_ORDER,
   housekeepingSql.LOOK_BEFORE_SWEEP, // one row
@@ -213,7 +213,7 @@ export const ALL = [
   effectSql,
   fencedSql,
   leaseSql,
-  messageSql,
+  inboxSql,
   enqueueSql,
   housekeepingSql,
   operatorSql,

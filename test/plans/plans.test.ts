@@ -18,7 +18,7 @@ before(async () => {
     set auto_explain.log_nested_statements = on; set auto_explain.log_analyze = on; set auto_explain.log_buffers = on;
     set auto_explain.log_timing = off; set auto_explain.log_verbose = on; set auto_explain.log_min_duration = -1`)
   // The suite decides when statistics exist.
-  for (const table of ['job', 'claim', 'dead_letter', 'idempotency_key', 'effect', 'processed_message']) {
+  for (const table of ['job', 'claim', 'dead_letter', 'idempotency_key', 'effect', 'inbox']) {
     await client.query(`alter table leasehold.${table} set (autovacuum_enabled = off)`)
   }
 })
@@ -191,7 +191,7 @@ test('on a million rows a statement about one job is planned once a connection',
 
 async function empty(): Promise<void> {
   await client.query('truncate leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.idempotency_key')
-  await client.query('truncate leasehold.effect, leasehold.processed_message')
+  await client.query('truncate leasehold.effect, leasehold.inbox')
   await client.query('truncate leasehold.archive, leasehold.job_attempt')
   await client.query('select leasehold.reserve_pages()')
 }
@@ -227,7 +227,7 @@ async function fill(count: number, after = 0): Promise<void> {
     [count],
   )
   await client.query(
-    `insert into leasehold.processed_message (source, message_id, processed_at, forget_at)
+    `insert into leasehold.inbox (source, event_id, received_at, forget_at)
      select 'plan', n::text, now(), now() + (n - $1 / 20) * interval '1 second' from generate_series(1, $1 / 5) n`,
     [count],
   )

@@ -1,7 +1,7 @@
 // When a message is deleted, and what happens when deleting goes wrong.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { messageSource } from '../../src/index.ts'
+import { Inbox } from '../../src/inbox/index.ts'
 import { inOneTransaction, inTwoPhases } from '../../src/sqs/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
@@ -132,7 +132,7 @@ test('a message that cannot be deleted is redelivered, and is already handled', 
   const busy = consumer(
     {
       queueUrl: url,
-      handle: inOneTransaction(lh, messageSource('q'), (tx) => tx.query('insert into effect default values')),
+      handle: inOneTransaction(new Inbox(lh, { source: 'q' }), (tx) => tx.query('insert into effect default values')),
     },
     client,
   )

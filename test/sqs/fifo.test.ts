@@ -188,9 +188,9 @@ test('a repeated receive asks for the same number of messages', async () => {
   })
   const queue = new SqsQueue(client, FIFO)
   const { signal } = new AbortController()
-  await assert.rejects(queue.receive(10, 30, signal))
-  await queue.receive(1, 30, signal)
-  await queue.receive(10, 30, signal)
+  await assert.rejects(queue.receive(10, 30_000, signal))
+  await queue.receive(1, 30_000, signal)
+  await queue.receive(10, 30_000, signal)
   assert.deepEqual([attempts[1] === attempts[0], attempts[2] === attempts[0]], [false, true])
 })
 

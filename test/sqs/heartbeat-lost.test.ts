@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
-import { kind, messageSource } from '../../src/index.ts'
+import { Inbox } from '../../src/inbox/index.ts'
+import { kind } from '../../src/index.ts'
 import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../src/sqs/index.ts'
 import { gate } from '../support/gate.ts'
 import { type MovableClock, movableTimers } from '../support/movable-clock.ts'
@@ -161,7 +162,7 @@ test('once per message: the second waits for the first, and is already handled',
   const url = await queue()
   const [started, late] = [gate(), gate()]
   let inside = 0
-  const handle = inOneTransaction(lh, messageSource('test'), async (tx) => {
+  const handle = inOneTransaction(new Inbox(lh, { source: 'test' }), async (tx) => {
     inside++
     await tx.query('insert into effect default values')
     started.open()
@@ -189,7 +190,7 @@ test('into a queue of ours: the job is there already', async (t) => {
   const { db, lh, queue, send, consumer } = scene
   const url = await queue()
   const [started, late] = [gate(), gate()]
-  const enqueue = intoQueue(lh, kind('task'))
+  const enqueue = intoQueue(new Inbox(lh, { source: 'test' }), kind('task'))
   const slow = consumer<undefined>(
     {
       ...ONE,

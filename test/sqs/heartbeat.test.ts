@@ -29,12 +29,12 @@ interface Extension {
 function extending(t: TestContext, timeoutMs: number, answer: (extension: Extension) => Promise<readonly Refusal[]>) {
   const extensions: Extension[] = []
   const expired: string[] = []
-  const hide = (entries: Extension['entries'], withinMs: number, signal: AbortSignal) => {
+  const extend = (entries: Extension['entries'], withinMs: number, signal: AbortSignal) => {
     const extension = { entries, withinMs, signal }
     extensions.push(extension)
     return answer(extension)
   }
-  const queue = Object.assign(new SqsQueue({} as SqsClient, 'http://localhost/q'), { hide })
+  const queue = Object.assign(new SqsQueue({} as SqsClient, 'http://localhost/q'), { extend })
   const visibility = new Visibility(queue as unknown as SqsQueue, timeoutMs, 3_600_000_000, {
     extended: () => {},
     expired: ({ delivery: { id } }) => expired.push(id),

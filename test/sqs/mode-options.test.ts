@@ -1,15 +1,15 @@
 // Invalid options of a way of handling are refused when it is made, not with each message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { kind, messageSource } from '../../src/index.ts'
+import { kind } from '../../src/index.ts'
 import { inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, intoQueues } from '../../src/sqs/index.ts'
 import { statusTable } from '../../src/tables/index.ts'
 import { summaries } from '../tables/summaries.ts'
 
 const f = async () => ({})
 const pool = { query: f }
-const leasehold = { enqueue: f, oncePerMessage: f }
-const [mail, source] = [kind('mail'), messageSource('test')]
+const inbox = { once: f, leasehold: { enqueue: f } }
+const mail = kind('mail')
 const arrow = { from: 'pending', to: 'completed' }
 const flat = statusTable('summary', { phases: false })
 
@@ -42,18 +42,23 @@ for (const [what, make, says] of [
     () => one(summaries, pool, { from: 'pending', to: 'done', id: f, work: f }),
     /no arrow pending → done/,
   ],
-  ['a source by its name', () => once(leasehold, 'test', f), /declare it with messageSource\(/],
-  ['no work, once', () => once(leasehold, source), /inOneTransaction\.work/],
-  ['a key for a function', () => once(leasehold, source, f, { key: 'id' }), /inOneTransaction\.key/],
-  ['a pool for a Leasehold', () => once(pool, source, f), /inOneTransaction\.leasehold .* new Leasehold/],
-  ['no Leasehold', () => queue(undefined, mail), /leasehold/],
-  ['no kind', () => queue(leasehold), /declare them with kind\(/],
-  ['an option of another way', () => queue(leasehold, mail, { input: f }), /intoQueue\.input .* no such option/],
-  ['no options', () => queues(leasehold), /intoQueues .* object of options/],
-  ['no kinds', () => queues(leasehold, { kindOf: 'type' }), /declare them with kind\(/],
-  ['no kindOf', () => queues(leasehold, { kinds: [mail] }), /intoQueues\.kindOf .* field of the body, or a function/],
-  ['a number for it', () => queues(leasehold, { kinds: [mail], kindOf: 1 }), /intoQueues\.kindOf/],
-  ['an input that is none', () => queues(leasehold, { kinds: [mail], kindOf: f, input: {} }), /intoQueues\.input/],
+  ['an inbox by its name', () => once('test', f), /inOneTransaction\.inbox .* new Inbox\(leasehold/],
+  ['no work, once', () => once(inbox), /inOneTransaction\.work/],
+  ['a key for a function', () => once(inbox, f, { key: 'id' }), /inOneTransaction\.key/],
+  [
+    'a word for compare',
+    () => once(inbox, f, { compare: 'no' }),
+    /inOneTransaction\.compare .* true, false or a function/,
+  ],
+  ['a pool for an inbox', () => once(pool, f), /inOneTransaction\.inbox .* new Inbox/],
+  ['no inbox', () => queue(undefined, mail), /intoQueues\.inbox/],
+  ['no kind', () => queue(inbox), /declare them with kind\(/],
+  ['an option of another way', () => queue(inbox, mail, { input: f }), /intoQueue\.input .* no such option/],
+  ['no options', () => queues(inbox), /intoQueues .* object of options/],
+  ['no kinds', () => queues(inbox, { kindOf: 'type' }), /declare them with kind\(/],
+  ['no kindOf', () => queues(inbox, { kinds: [mail] }), /intoQueues\.kindOf .* field of the body, or a function/],
+  ['a number for it', () => queues(inbox, { kinds: [mail], kindOf: 1 }), /intoQueues\.kindOf/],
+  ['an input that is none', () => queues(inbox, { kinds: [mail], kindOf: f, input: {} }), /intoQueues\.input/],
 ] as const) {
   test(`refused when it is made: ${what}`, () => {
     assert.throws(make, (error: Error & { code?: unknown }) => {
@@ -67,9 +72,9 @@ for (const [what, make, says] of [
 test('valid options are accepted', () => {
   two(summaries, pool, { id: f, effect: f })
   one(flat, pool, { ...arrow, id: f, work: f })
-  once(leasehold, source, f, { key: f })
-  queue(leasehold, mail)
-  for (const kindOf of ['type', f]) queues(leasehold, { kinds: [mail], kindOf, input: f, key: f })
+  once(inbox, f, { key: f, compare: false })
+  queue(inbox, mail)
+  for (const kindOf of ['type', f]) queues(inbox, { kinds: [mail], kindOf, input: f, key: f })
 })
 
 test('an undeclared status in the options is refused, and does not count as already handled', async () => {

@@ -35,9 +35,12 @@ test('invalid options are refused at once, with their name', () => {
     assert.throws(make, { code: 'INVALID_OPTION', option })
   }
   assert.throws(() => new SqsConsumer({} as SqsClient, GOOD), { code: 'INVALID_OPTION', option: 'client' })
-  assert.throws(() => intoQueues({ enqueue() {} } as never, { kinds: [], kindOf: 'type' }), { option: 'kinds' })
+  assert.throws(() => intoQueues({ once() {}, leasehold: { enqueue() {} } } as never, { kinds: [], kindOf: 'type' }), {
+    option: 'kinds',
+  })
   assert.throws(
-    () => intoQueues({ enqueue() {} } as never, { kinds: [kind('a')], kindOff: 'type' } as never),
+    () =>
+      intoQueues({ once() {}, leasehold: { enqueue() {} } } as never, { kinds: [kind('a')], kindOff: 'type' } as never),
     /did you mean kindOf/,
   )
 })

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
-import { kind, Leasehold, type LogEntry, messageSource } from '../../src/index.ts'
+import { Inbox } from '../../src/inbox/index.ts'
+import { kind, Leasehold, type LogEntry } from '../../src/index.ts'
 import { type Handle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue, SqsConsumer } from '../../src/sqs/index.ts'
 import { freshDatabase } from '../support/database.ts'
 import { gate } from '../support/gate.ts'
@@ -29,7 +30,7 @@ test('a handler with a connection error of its own has thrown, and receives go o
 test('once per message: a connection error of its work is its own failure, too', async (t) => {
   const { queue, send, consumer, lh } = await sqsScene(t)
   const url = await queue()
-  const busy = consumer({ queueUrl: url, handle: inOneTransaction(lh, messageSource('test'), refused) })
+  const busy = consumer({ queueUrl: url, handle: inOneTransaction(new Inbox(lh, { source: 'test' }), refused) })
   const returned = next(busy, 'returned')
   await send(url, {})
   assert.equal((await returned).reason, 'threw')
@@ -46,8 +47,8 @@ test('an unreachable database is reported as such in each way of handling', asyn
   const ways: readonly Handle<never>[] = [
     inTwoPhases(summaries, pool, { id, effect: nothing }),
     inOneUpdate(summaries, pool, { id, from: 'pending', to: 'completed', work: nothing }),
-    inOneTransaction(leasehold, messageSource('test'), nothing),
-    intoQueue(leasehold, kind('task')),
+    inOneTransaction(new Inbox(leasehold, { source: 'test' }), nothing),
+    intoQueue(new Inbox(leasehold, { source: 'test' }), kind('task')),
   ]
   for (const handle of ways) {
     const consumer = scripted([message('1')]).start(undo, { queueUrl: STANDARD, handle: handle as Handle })
@@ -107,8 +108,8 @@ test('a missing table or schema is reported as a database problem in each way of
   const ways: readonly Handle<never>[] = [
     inTwoPhases(summaries, db.pool, { id, effect: nothing }),
     inOneUpdate(summaries, db.pool, { id, from: 'pending', to: 'completed', work: nothing }),
-    inOneTransaction(leasehold, messageSource('test'), nothing),
-    intoQueue(leasehold, kind('task')),
+    inOneTransaction(new Inbox(leasehold, { source: 'test' }), nothing),
+    intoQueue(new Inbox(leasehold, { source: 'test' }), kind('task')),
   ]
   for (const handle of ways) {
     const consumer = scripted([message('1')]).start(undo, { queueUrl: STANDARD, handle: handle as Handle })
@@ -128,7 +129,7 @@ test('a table that a custom function does not find is its own failure', async (t
   }
   for (const handle of [
     missing,
-    inOneTransaction(leasehold, messageSource('test'), (tx) => tx.query('select * from nothing')),
+    inOneTransaction(new Inbox(leasehold, { source: 'test' }), (tx) => tx.query('select * from nothing')),
     inTwoPhases(summaries, db.pool, { id: lookedUp, effect: refused }),
   ]) {
     const consumer = scripted([message('1')]).start(undo, { queueUrl: STANDARD, handle: handle as Handle })

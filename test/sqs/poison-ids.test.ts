@@ -1,7 +1,7 @@
 // A message with an impossible id or key is poison. Errors of the functions that read it are not.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { kind, messageSource } from '../../src/index.ts'
+import { kind } from '../../src/index.ts'
 import { type AnsweringHandle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../src/sqs/index.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { lastFirst } from '../support/worker.ts'
@@ -22,11 +22,8 @@ function ofRows({ pool }: TestDatabase, id: Id): readonly AnsweringHandle<Body>[
 }
 
 function byKey(key: Id): readonly AnsweringHandle<Body>[] {
-  const leasehold = { oncePerMessage: never, enqueue: never }
-  return [
-    inOneTransaction(leasehold, messageSource('test'), never, { key }),
-    intoQueue<Body>(leasehold, kind<Body>('task'), { key }),
-  ]
+  const inbox = { once: never, leasehold: { enqueue: never } } as never
+  return [inOneTransaction<Body>(inbox, never, { key }), intoQueue<Body>(inbox, kind<Body>('task'), { key })]
 }
 
 /** The outcome of this message: `dead, invalid_body`, `returned, threw`. */

@@ -1,10 +1,10 @@
 // When messages are received, how many, and what happens when SQS refuses.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Receiver } from '../../src/consumer/receiver.ts'
 import { InvalidOptionError } from '../../src/index.ts'
 import { SqsConsumer } from '../../src/sqs/index.ts'
-import type { SqsQueue } from '../../src/sqs/queue.ts'
-import { Receiver } from '../../src/sqs/receiver.ts'
+import { SqsQueue } from '../../src/sqs/queue.ts'
 import { startSqs } from '../../tools/sqs.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
@@ -78,8 +78,8 @@ for (const trouble of ['SQS', 'the database'] as const) {
       }
     }
     const receiver = new Receiver({
-      queue: { receive } as unknown as SqsQueue,
-      visibilityS: 30,
+      queue: Object.assign(new SqsQueue({} as never, 'http://localhost/q'), { receive }) as unknown as SqsQueue,
+      visibilityMs: 30_000,
       room: () => 1_000,
       isMoreToCome: () => false,
       oneAtATime: () => false,

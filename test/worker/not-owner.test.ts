@@ -134,7 +134,6 @@ test('a prune step that is refused keeps no other step from running', async (t) 
     'finished jobs': 'archive_default',
     attempts: 'job_attempt_default',
     effects: 'effect',
-    messages: 'processed_message',
     workers: 'worker',
     'operator actions': 'operator_action',
     keys: 'idempotency_key',

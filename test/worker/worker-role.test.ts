@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { Fatal, handle, kind, messageSource, withTransaction } from '../../src/index.ts'
+import { Inbox } from '../../src/inbox/index.ts'
+import { Fatal, handle, kind, withTransaction } from '../../src/index.ts'
 import { clearBusy, markBusy } from '../../src/jobs/wake.ts'
 import { withRoles } from '../support/roles.ts'
 import { until } from '../support/until.ts'
@@ -43,7 +44,7 @@ test('a worker runs, retries, buries, sweeps and prunes as a role that owns noth
   await untilStatus(db, swept.jobId, 'completed')
   await untilStatus(db, dead.jobId, 'dead_letter')
   await until('all is done', async () => (await count(db, 'from leasehold.job')) === 0)
-  await lh.oncePerMessage(messageSource('sns', { redeliveredFor: '1h', keep: '2h' }), 'm1', () => {})
+  await new Inbox(lh, { source: 'sns', redeliveredFor: '1h', keep: '2h' }).once('m1', () => {})
   assert.ok((await count(db, 'from leasehold.effect')) > 0)
 
   // Beyond every partition that the owner has made: rows go to the default partitions and are pruned there.
@@ -54,14 +55,7 @@ test('a worker runs, retries, buries, sweeps and prunes as a role that owns noth
   assert.equal(await count(db, 'from leasehold.job_attempt_default'), 1)
   await db.clock.advance('60 days')
   await db.clock.advance('60 days')
-  const pruned = [
-    'dead_letter',
-    'idempotency_key',
-    'effect',
-    'processed_message',
-    'archive_default',
-    'job_attempt_default',
-  ]
+  const pruned = ['dead_letter', 'idempotency_key', 'effect', 'inbox', 'archive_default', 'job_attempt_default']
   for (const table of pruned) {
     await until(`${table} is pruned`, async () => (await count(db, `from leasehold.${table}`)) === 0)
   }

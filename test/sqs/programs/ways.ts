@@ -1,6 +1,7 @@
 // The four ways of handling a message, with places on the way where a process may die.
 import type { Pool } from 'pg'
-import { kind, type Leasehold, messageSource } from '../../../src/index.ts'
+import { Inbox } from '../../../src/inbox/index.ts'
+import { kind, type Leasehold } from '../../../src/index.ts'
 import { type AnsweringHandle, inOneTransaction, inOneUpdate, inTwoPhases, intoQueue } from '../../../src/sqs/index.ts'
 import { callProvider } from '../../support/provider.ts'
 import { summaries } from '../../tables/summaries.ts'
@@ -53,13 +54,13 @@ function inside(way: Way, { pool, leasehold, provider, keyed, at }: Surroundings
     case 'one update':
       return inOneUpdate(summaries, pool, { id, from: 'pending', to: 'completed', work: effect })
     case 'once per message':
-      return inOneTransaction(leasehold, messageSource('test'), async (tx, { body }) => {
+      return inOneTransaction(new Inbox(leasehold, { source: 'test' }), async (tx, { body }) => {
         at('before the effect')
         await tx.query('insert into effect values ($1)', [body.id])
         at('after the effect')
       })
     case 'into a queue': {
-      const enqueue = intoQueue<Body>(leasehold, task)
+      const enqueue = intoQueue<Body>(new Inbox(leasehold, { source: 'test' }), task)
       return async (message) => {
         at('before the effect')
         return enqueue(message)

@@ -1,29 +1,40 @@
 /**
- * Receives messages, never more than can be started at once. One long poll is open while the queue is quiet; after a full
- * reply there are more, and another poll is opened beside it, as long as there is room for ten.
+ * Receives messages by long polls, never more than can be started at once. One poll is open while the queue is quiet; after a full
+ * reply there are more, and another poll is opened beside it, as long as there is room for a full batch.
  */
 import { setMaxListeners } from 'node:events'
-import type { Intake, IntakeParts } from '../consumer/broker.ts'
-import { HeldMessage } from '../consumer/held.ts'
 import { backoffMs } from '../core/backoff.ts'
-import { describeError } from '../core/error-description.ts'
-import { InvalidOptionError } from '../core/errors.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import { BatchDelay } from '../runtime/batch-delay.ts'
-import { isTransient } from './answer.ts'
-import type { SqsQueue } from './queue.ts'
-import { BATCH, WAIT_S } from './request.ts'
+import type { Intake, IntakeParts } from './broker.ts'
+import { type Delivery, HeldMessage } from './held.ts'
 
 const SIDE_BY_SIDE = 16
 const BACKOFF = { firstMs: 200, maxMs: 20_000 }
-/** SQS counts from when it has the request. */
+/** A broker counts from when it has the request. */
 const ON_THE_WAY_MS = 1_000
 /** How long a message that probes the database may keep others from being received. */
 const PROBE_MS = 10_000
 
+/** A queue that is polled. */
+export interface Pollable {
+  /** Messages of one poll at most. */
+  readonly batch: number
+  /** How long a poll waits for the first one. */
+  readonly waitMs: number
+  /** Waits for messages, and hides them from other consumers for so long. Closes the poll when the signal aborts. */
+  receive(most: number, visibilityMs: number, signal: AbortSignal): Promise<Delivery[]>
+  /** Not a refusal: the broker was unreachable, failing or busy. */
+  isTransient(error: unknown): boolean
+  /** What run() rejects with when the first reply is a refusal. */
+  refusalOf(error: unknown): Error
+  /** The connection is closed for good: run() rejects. Default: it never is. */
+  isOver?(): boolean
+}
+
 export interface ReceiverParts extends IntakeParts {
-  readonly queue: SqsQueue
-  readonly visibilityS: number
+  readonly queue: Pollable
+  readonly visibilityMs: number
 }
 
 export class Receiver implements Intake {
@@ -100,35 +111,36 @@ export class Receiver implements Intake {
   }
 
   #most(): number {
-    return this.#outages > 0 || this.#parts.oneAtATime() ? 1 : BATCH
+    return this.#outages > 0 || this.#parts.oneAtATime() ? 1 : this.#parts.queue.batch
   }
 
   async #receive(most: number): Promise<void> {
-    const { queue, visibilityS, onReceived, onAnswered, onProblem, onRefused } = this.#parts
+    const { queue, visibilityMs, onReceived, onAnswered, onProblem, onRefused } = this.#parts
     this.#asked += most
     const sentAt = monotonicMs()
-    const several = { at: sentAt + WAIT_S * 1_000 + ON_THE_WAY_MS }
+    const several = { at: sentAt + queue.waitMs + ON_THE_WAY_MS }
     if (most > 1) this.#severalBy.add(several)
     try {
       const messages = await queue
-        .receive(most, visibilityS, this.#stop.signal)
+        .receive(most, visibilityMs, this.#stop.signal)
         .finally(() => this.#severalBy.delete(several))
       this.#isWelcome = true
       this.#failures = 0
       onAnswered()
-      // AWS may return fewer messages than there are, but seldom none.
+      // A broker may return fewer messages than there are, but seldom none.
       if (messages.length === most) this.#wanted = Math.min(this.#wanted + 1, SIDE_BY_SIDE)
       else if (messages.length === 0) this.#wanted = 1
       else if (messages.length < most / 2) this.#wanted = Math.max(this.#wanted - 1, 1)
       if (messages.length > 0 && this.#outages > 0) this.#awaitProbe()
       if (messages.length > 0) {
-        await onReceived(messages.map((message) => new HeldMessage(message, sentAt, visibilityS * 1_000)))
+        await onReceived(messages.map((message) => new HeldMessage(message, sentAt, visibilityMs)))
       }
     } catch (error) {
       if (this.#stop.signal.aborted) return
       if (this.#resting === undefined) this.#failures++ // Concurrent failures count as one.
-      if (this.#isWelcome || isTransient(error)) onProblem(error)
-      else onRefused(refusalOf(error, queue.url))
+      const isOver = queue.isOver?.() ?? false
+      if (!isOver && (this.#isWelcome || queue.isTransient(error))) onProblem(error)
+      else onRefused(queue.refusalOf(error))
     } finally {
       this.#asked -= most
     }
@@ -152,10 +164,4 @@ export class Receiver implements Intake {
       this.more()
     })
   }
-}
-
-function refusalOf(error: unknown, queueUrl: string): InvalidOptionError {
-  const { name, message } = describeError(error)
-  const reason = `SQS returned ${name}: ${message} (${queueUrl})`
-  return new InvalidOptionError('SqsConsumer.queueUrl', reason, { cause: error })
 }

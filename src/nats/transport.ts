@@ -1,0 +1,164 @@
+/**
+ * Sends events of the outbox to JetStream in the binary mode of CloudEvents: attributes are headers, the data is the payload as it was
+ * published. The event's id is `Nats-Msg-Id`, so that the stream drops a second copy within its window.
+ */
+import { checkInteger } from '../core/check.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
+import { InvalidOptionError } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+import { attributesOf } from '../outbox/cloud-event.ts'
+import {
+  DestinationUnavailable,
+  type OutgoingEvent,
+  type SendResult,
+  type Transport,
+  type TransportLimits,
+} from '../outbox/transport.ts'
+import { inRounds, reasonOf } from '../outbox/transport-parts.ts'
+import { checkConnection, type NatsClient, type NatsConnection, natsClient } from './client.ts'
+import { askApi, JetStreamError, store } from './jetstream.ts'
+import { encodeHeader, MSG_ID } from './message.ts'
+import { isSubject } from './subject.ts'
+
+/** The server's default for a payload with its headers. */
+const MAX_PAYLOAD = 1_048_576
+const BATCH_EVENTS = 500
+const BATCH_BYTES = 8 * 1024 * 1024
+/** Longer than the stream's max_msg_size. */
+const TOO_LARGE = 10_054
+/** `NATS/1.0`, and what stands between names and values. */
+const HEAD_BYTES = 12
+const PER_HEADER_BYTES = 4
+
+export interface NatsTransportOptions {
+  /** The subject of a stream, or a function of the event: `(event) => `orders.${event.type}``. */
+  readonly subject: string | ((event: OutgoingEvent) => string)
+  /** How long a reply may take. Default: 5s. */
+  readonly timeout?: Duration
+  /** The stream's `duplicate_window`. Default: 2m, which is that of JetStream. */
+  readonly dedupeWindow?: Duration
+  /** Of an event with its headers. Default: the server's `max_payload`. */
+  readonly maxBytes?: number
+}
+
+export class NatsTransport implements Transport {
+  readonly name = 'nats'
+  readonly limits: TransportLimits
+  readonly acknowledgement = 'The stream has stored the message, on a majority of its replicas if it has several.'
+  readonly ordering = 'key'
+  readonly dedupeWindowMs: number
+  readonly #connection: NatsConnection
+  readonly #subjectOf: (event: OutgoingEvent) => string
+  readonly #timeoutMs: number
+
+  /** The connection stays yours. */
+  constructor(connection: NatsConnection, options: NatsTransportOptions) {
+    this.#connection = checkConnection('NatsTransport.connection', connection)
+    checkOptions('NatsTransport', options ?? null, ['subject', 'timeout', 'dedupeWindow', 'maxBytes'])
+    const { subject } = options
+    if (typeof subject !== 'function' && !isSubject(subject)) {
+      throw new InvalidOptionError('NatsTransport.subject', 'it must be a subject such as orders.paid, or a function')
+    }
+    this.#subjectOf = typeof subject === 'function' ? subject : () => subject
+    this.#timeoutMs = durationMs('NatsTransport.timeout', options.timeout ?? '5s', 1)
+    this.dedupeWindowMs = durationMs('NatsTransport.dedupeWindow', options.dedupeWindow ?? '2m')
+    const most = options.maxBytes ?? connection.info?.max_payload ?? MAX_PAYLOAD
+    const eventBytes = checkInteger('NatsTransport.maxBytes', most, 1_024, 2 ** 26)
+    this.limits = { batchEvents: BATCH_EVENTS, batchBytes: Math.max(BATCH_BYTES, eventBytes), eventBytes }
+  }
+
+  sizeOf(event: OutgoingEvent): number {
+    const lines = headersOf(event).map(([name, value]) => name.length + value.length + PER_HEADER_BYTES)
+    return lines.reduce((sum, bytes) => sum + bytes, HEAD_BYTES) + (event.data?.length ?? 0)
+  }
+
+  async send(events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
+    const client = await natsClient()
+    return inRounds(events, (round) => this.#sendRound(client, round, signal))
+  }
+
+  async close(): Promise<void> {}
+
+  /** All at once: the connection keeps their order. */
+  async #sendRound(client: NatsClient, events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
+    if (this.#connection.isClosed()) throw new DestinationUnavailable('the connection is closed')
+    if (signal.aborted) throw new DestinationUnavailable('the relay stops', { cause: signal.reason })
+    const sending = Promise.all(events.map((event) => this.#sendOne(client, event)))
+    const attempts = await unlessAborted(sending, signal)
+    const unheard = attempts.filter((attempt): attempt is Unheard => 'error' in attempt)
+    if (unheard.length === events.length) await this.#beThere(unheard[0]!)
+    return attempts.map((attempt) =>
+      'error' in attempt ? { outcome: 'refused_for_now', reason: attempt.reason } : attempt,
+    )
+  }
+
+  async #sendOne(client: NatsClient, event: OutgoingEvent): Promise<SendResult | Unheard> {
+    let subject = ''
+    try {
+      subject = this.#subjectOf(event)
+      // The server would close the connection.
+      const isTooLarge = this.sizeOf(event) > this.limits.eventBytes
+      if (isTooLarge) return { outcome: 'refused_for_good', reason: `larger than ${this.limits.eventBytes} bytes` }
+      if (!isSubject(subject)) return { outcome: 'refused_for_good', reason: 'its subject is not one of NATS' }
+      const headers = client.headers()
+      for (const [name, value] of headersOf(event)) headers.set(name, value)
+      const data = event.data ?? new Uint8Array()
+      await store(this.#connection, subject, data, headers, this.#timeoutMs)
+      return { outcome: 'acknowledged' }
+    } catch (error) {
+      const reason = reasonOf(error)
+      if (!(error instanceof JetStreamError)) return { error, reason, subject }
+      return { outcome: error.code === TOO_LARGE ? 'refused_for_good' : 'refused_for_now', reason }
+    }
+  }
+
+  /**
+   * No reply to any of them. A subject that no stream stores has none either, and is the fault of its event. Throws if JetStream
+   * itself does not answer.
+   */
+  async #beThere({ error, reason, subject }: Unheard): Promise<void> {
+    const unavailable = new DestinationUnavailable(reason, { cause: error })
+    if (!hasNoResponders(error)) throw unavailable
+    const asking = askApi<{ streams?: readonly string[] | null }>
+    const { streams } = await asking(this.#connection, 'STREAM.NAMES', { subject }, this.#timeoutMs).catch(() => {
+      throw unavailable
+    })
+    if ((streams ?? []).length > 0) throw unavailable // Its leader is away.
+  }
+}
+
+/** By its name: a program may hold two copies of the client. */
+function hasNoResponders(error: unknown): boolean {
+  const { name, cause } = (error ?? {}) as { readonly name?: unknown; readonly cause?: { readonly name?: unknown } }
+  return [name, cause?.name].some((each) => /^NoResponders/.test(String(each)))
+}
+
+interface Unheard {
+  readonly error: unknown
+  readonly reason: string
+  readonly subject: string
+}
+
+/** The client has no signal: the replies are not waited for any more. `sending` never rejects. */
+function unlessAborted<T>(sending: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(new DestinationUnavailable('the relay stops', { cause: signal.reason }))
+    signal.addEventListener('abort', onAbort)
+    void sending.then((result) => {
+      signal.removeEventListener('abort', onAbort)
+      resolve(result)
+    })
+  })
+}
+
+/** Printable ASCII, as the bindings of CloudEvents ask for. */
+function headersOf(event: OutgoingEvent): [name: string, value: string][] {
+  const { datacontenttype, ...attributes } = attributesOf(event)
+  const entries = Object.entries(attributes).map(([name, value]): [string, string] => [
+    `ce-${name}`,
+    encodeHeader(value),
+  ])
+  if (datacontenttype !== undefined) entries.push(['content-type', encodeHeader(datacontenttype)])
+  entries.push([MSG_ID, event.id])
+  return entries
+}
