@@ -1,11 +1,11 @@
 // Runs the SQL of the pages unchanged, in order, and checks the promised numbers of changed rows. Compiles the TypeScript of
-// the page on SQS; package.test.ts runs that of the README.
+// the pages on SQS and the outbox; package.test.ts runs that of the README.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { splitSql } from '../tools/split-sql.ts'
 import { freshDatabase } from './support/database.ts'
@@ -42,27 +42,39 @@ for (const [page, least] of [
   })
 }
 
-/** Declarations that the page assumes its reader has. */
-const OF_THE_READER = `
+/** Declarations that a page assumes its reader has. */
+const OF_THE_READER = {
+  'sqs.md': `
 declare function llm(prompt: object, options: { signal: AbortSignal; idempotencyKey?: string }): Promise<string>
 declare function addSummary(tx: pg.ClientBase): Promise<string>
 declare function handle(message: { readonly body: { readonly id: number } }): Promise<void>
 declare const cache: { delete(id: number): Promise<boolean> }
 declare const pino: Record<'debug' | 'info' | 'warn' | 'error', (rest: object, message: string) => void>
-`
+`,
+  'outbox.md': `
+declare const pool: import('pg').Pool
+declare function charge(order: { order: number; cents: number }): Promise<void>
+declare function index(event: import('leasehold/outbox').OutgoingEvent): Promise<void>
+`,
+}
 
-test('the TypeScript in docs/sqs.md compiles, one block after the other', (t) => {
+for (const [name, ofTheReader] of Object.entries(OF_THE_READER)) {
+  test(`the TypeScript in docs/${name} compiles, one block after the other`, (t) => compiles(t, name, ofTheReader))
+}
+
+function compiles(t: TestContext, name: string, ofTheReader: string): void {
   const root = fileURLToPath(new URL('..', import.meta.url))
-  const page = readFileSync(join(root, 'docs', 'sqs.md'), 'utf8')
+  const page = readFileSync(join(root, 'docs', name), 'utf8')
   const blocks = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, block]) => block!)
   assert.ok(blocks.length >= 4)
   const home = mkdtempSync(join(tmpdir(), 'leasehold page '))
   t.after(() => rmSync(home, { recursive: true, force: true }))
   symlinkSync(join(root, 'node_modules'), join(home, 'node_modules'))
-  writeFileSync(join(home, 'page.mts'), blocks.join('\n') + OF_THE_READER)
+  writeFileSync(join(home, 'page.mts'), blocks.join('\n') + ofTheReader)
   const paths = {
     leasehold: [join(root, 'src/index.ts')],
     'leasehold/tables': [join(root, 'src/tables/index.ts')],
+    'leasehold/outbox': [join(root, 'src/outbox/index.ts')],
     'leasehold/sqs': [join(root, 'src/sqs/index.ts')],
   }
   const compilerOptions = { noUnusedLocals: false, paths }
@@ -73,7 +85,7 @@ test('the TypeScript in docs/sqs.md compiles, one block after the other', (t) =>
   } catch (error) {
     assert.fail((error as { stdout: string }).stdout)
   }
-})
+}
 
 test('the links of every page within the repository lead somewhere', () => {
   const pages = readdirSync(new URL('../docs', import.meta.url)).filter((name) => name.endsWith('.md'))
