@@ -4,6 +4,8 @@ create type leasehold.attempt_outcome as enum ('failed', 'crashed', 'released', 
 
 create type leasehold.job_status as enum ('pending', 'processing', 'completed', 'dead_letter', 'cancelled');
 
+create sequence leasehold.event_place as bigint;
+
 create sequence leasehold.job_id as bigint;
 
 create sequence leasehold.operator_action_id as bigint;
@@ -81,6 +83,14 @@ create table leasehold.dead_letter (
   constraint dead_letter_pkey PRIMARY KEY (id)
 ) with (vacuum_truncate=off);
 
+create table leasehold.destination (
+  name text not null,
+  transport text not null,
+  types text[],
+  max_attempts smallint not null,
+  constraint destination_pkey PRIMARY KEY (name)
+);
+
 create table leasehold.duty (
   name text not null,
   next_at timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone,
@@ -99,6 +109,22 @@ create table leasehold.effect (
   constraint only_what_is_done_has_a_result CHECK (((result IS NULL) OR (finished_at IS NOT NULL))),
   constraint effect_pkey PRIMARY KEY (job_id, name, salt)
 ) with (fillfactor=70, vacuum_truncate=off);
+
+create table leasehold.event (
+  id uuid not null,
+  published_at timestamp with time zone not null,
+  place bigint not null default nextval('leasehold.event_place'::regclass),
+  time timestamp with time zone not null,
+  source text not null,
+  type text not null,
+  subject text,
+  key text,
+  data_content_type text,
+  data_schema text,
+  extensions jsonb,
+  data bytea,
+  constraint event_pkey PRIMARY KEY (published_at, id)
+) partition by RANGE (published_at);
 
 create table leasehold.idempotency_key (
   queue text not null,
@@ -195,7 +221,7 @@ create table leasehold.operator_action (
   queue text,
   kind text,
   detail text,
-  constraint action_is_known CHECK ((action = ANY (ARRAY['cancel'::text, 'redrive'::text, 'pause'::text, 'resume'::text, 'settle_effect'::text, 'unblock'::text]))),
+  constraint action_is_known CHECK ((action = ANY (ARRAY['cancel'::text, 'redrive'::text, 'pause'::text, 'resume'::text, 'settle_effect'::text, 'unblock'::text, 'replay'::text]))),
   constraint operator_action_pkey PRIMARY KEY (id)
 );
 
@@ -233,6 +259,7 @@ create table leasehold.settings (
   keep_attempts interval not null default '7 days'::interval,
   keep_effects interval not null default '72:00:00'::interval,
   keep_workers interval not null default '90 days'::interval,
+  keep_events interval not null default '7 days'::interval,
   constraint settings_are_one_row CHECK ((id = 1)),
   constraint settings_pkey PRIMARY KEY (id)
 );
@@ -268,6 +295,8 @@ CREATE INDEX dead_letter_blocks ON leasehold.dead_letter USING btree (queue, par
 CREATE INDEX dead_letter_by_age ON leasehold.dead_letter USING btree (died_at, id);
 
 CREATE INDEX dead_letter_by_queue ON leasehold.dead_letter USING btree (queue, died_at, id);
+
+CREATE INDEX event_by_place ON ONLY leasehold.event USING btree (place);
 
 CREATE INDEX idempotency_key_by_job ON leasehold.idempotency_key USING btree (job_id);
 
@@ -735,24 +764,33 @@ AS $function$
 declare
   parent text;
   partition text;
+  ends timestamptz;
   needed boolean;
+  keep_events constant interval := (select s.keep_events from "leasehold".settings s);
   dropped integer := 0;
 begin
   if not "leasehold".is_owner() then
     return null;
   end if;
-  foreach parent in array array['archive', 'job_attempt'] loop
-    for partition in
-      select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+  foreach parent in array array['archive', 'job_attempt', 'event'] loop
+    for partition, ends in
+      select c.relname, (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC'
+      from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = format('"leasehold".%I', parent)::regclass and c.relname ~ '_\d{8}$'
         and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC'
-          <= "leasehold".clock() - case parent when 'archive' then interval '0' else keep_attempts end
+          <= "leasehold".clock() - case parent when 'archive' then interval '0' when 'event' then keep_events else keep_attempts end
       order by c.relname
     loop
       begin
-        -- Before the look: a transaction that has written to this day has ended now, and no other can begin to. Readers
-        -- go on.
-        execute format('lock table "leasehold".%I in share row exclusive mode', partition);
+        if parent = 'event' then
+          exit when "leasehold".has_unsent(ends);
+          execute format('lock table "leasehold".%I in access exclusive mode', partition);
+          exit when "leasehold".has_unsent(ends);
+        else
+          -- Before the look: a transaction that has written to this day has ended now, and no other can begin to. Readers
+          -- go on.
+          execute format('lock table "leasehold".%I in share row exclusive mode', partition);
+        end if;
         if parent = 'archive' then
           execute format('select exists (
             select from "leasehold".%I a join "leasehold".idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
@@ -768,6 +806,18 @@ begin
       exit;
     end loop;
   end loop;
+  -- Events of days that had no partition. The same two looks, and the same lock.
+  begin
+    ends := "leasehold".clock() - keep_events;
+    if exists (select from "leasehold".event_default where published_at < ends) and not "leasehold".has_unsent(ends) then
+      lock table "leasehold".event_default in access exclusive mode;
+      if not "leasehold".has_unsent(ends) then
+        delete from "leasehold".event_default where published_at < ends;
+      end if;
+    end if;
+  exception
+    when lock_not_available or deadlock_detected then null;
+  end;
   return dropped;
 end
 $function$
@@ -1245,6 +1295,30 @@ CREATE OR REPLACE FUNCTION leasehold.generation_floor()
 RETURN ((EXTRACT(epoch FROM leasehold.clock()) * (1000)::numeric))::bigint
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.has_unsent(before timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  of_queue text;
+begin
+  for of_queue in select q.name from "leasehold".queue q where q.name like 'outbox:%' loop
+    if exists (
+      select from "leasehold".job j
+      where j.queue = of_queue and j.key_seq is not null and (j.payload ->> 'at')::timestamptz < before
+    ) or exists (
+      select from "leasehold".dead_letter d where d.queue = of_queue and (d.payload ->> 'at')::timestamptz < before
+    ) then
+      return true;
+    end if;
+  end loop;
+  return false;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.input_hash(payload jsonb)
  RETURNS bytea
  LANGUAGE sql
@@ -1323,7 +1397,7 @@ begin
     return null;
   end if;
   select pg_get_userbyid(relowner) into owner from pg_class where oid = '"leasehold".job'::regclass;
-  foreach parent in array array['archive', 'job_attempt'] loop
+  foreach parent in array array['archive', 'job_attempt', 'event'] loop
     for day in select d::date from generate_series(
       ("leasehold".clock() at time zone 'UTC')::date,
       ("leasehold".clock() at time zone 'UTC')::date + case parent when 'archive' then days_ahead else least(days_ahead, 7) end,
@@ -1406,6 +1480,97 @@ begin
     insert into "leasehold".order_check (queue, key) values (parked.queue, parked.key);
   end loop;
   return moved;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.publish(event jsonb)
+ RETURNS uuid
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  known constant text[] := array['id', 'source', 'type', 'subject', 'time', 'datacontenttype', 'dataschema', 'partitionkey',
+    'data', 'data_base64', 'specversion'];
+  id constant uuid := coalesce((event ->> 'id')::uuid, gen_random_uuid());
+  key constant text := event ->> 'partitionkey';
+  extra constant jsonb := event - known;
+  bytes bytea;
+  wrong text;
+begin
+  wrong := case
+    when event is null or jsonb_typeof(event) <> 'object' then 'an event is an object'
+    when octet_length(event ->> 'type') not between 1 and 200 or event ->> 'type' is null then 'type holds 1 to 200 bytes'
+    when octet_length(event ->> 'source') not between 1 and 1000 or event ->> 'source' is null then 'source holds 1 to 1000 bytes'
+    when octet_length(key) not between 1 and 1000 then 'partitionkey holds 1 to 1000 bytes'
+    when octet_length(event ->> 'subject') not between 1 and 1000 then 'subject holds 1 to 1000 bytes'
+    when octet_length(event ->> 'datacontenttype') not between 1 and 200 then 'datacontenttype holds 1 to 200 bytes'
+    when octet_length(event ->> 'dataschema') not between 1 and 1000 then 'dataschema holds 1 to 1000 bytes'
+    when event ->> 'specversion' <> '1.0' then 'specversion is 1.0'
+    when event ? 'data' and event ? 'data_base64' then 'data and data_base64 are mutually exclusive'
+    when octet_length(extra::text) > 16384 then 'extension attributes hold at most 16384 bytes'
+    when exists (
+      select from jsonb_each(extra) as e (name, value)
+      where e.name !~ '^[a-z0-9]{1,20}$' or jsonb_typeof(e.value) not in ('string', 'number', 'boolean')
+    ) then 'names of extension attributes are 1 to 20 of a-z and 0-9, and values are strings, numbers or booleans'
+  end;
+  if wrong is not null then
+    raise exception '%', wrong using errcode = 'invalid_parameter_value',
+      hint = 'Pass a CloudEvent in the JSON format, such as {"type": "order.paid", "source": "/orders", "data": {"id": 7}}.';
+  end if;
+  bytes := case when event ? 'data_base64' then decode(event ->> 'data_base64', 'base64')
+    else convert_to((event -> 'data')::text, 'UTF8') end;
+  if length(bytes) > 1048576 then
+    raise exception 'data is larger than 1 MiB' using
+      errcode = 'program_limit_exceeded', hint = 'Store it elsewhere and publish its address.';
+  end if;
+  perform "leasehold".publish_many(array[id], array[(event ->> 'time')::timestamptz], array[event ->> 'source'],
+    array[event ->> 'type'], array[event ->> 'subject'], array[key],
+    array[coalesce(event ->> 'datacontenttype', case when event ? 'data' then 'application/json' end)],
+    array[event ->> 'dataschema'], array[nullif(extra, '{}')], array[encode(bytes, 'hex')],
+    array[coalesce(key, id::text)], array["leasehold".bucket(coalesce(key, id::text))]);
+  return id;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.publish_many(ids uuid[], times timestamp with time zone[], sources text[], types text[], subjects text[], event_keys text[], content_types text[], schemas text[], extensions jsonb[], data text[], keys text[], buckets smallint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET jit TO 'off'
+AS $function$
+declare
+  at constant timestamptz := "leasehold".clock();
+  jobs integer := 0;
+  place record;
+  stored bigint[];
+begin
+  for place in
+    select d.name, d.max_attempts, jsonb_agg(jsonb_build_object('id', e.id, 'at', at) order by e.nth)::text as inputs,
+      jsonb_agg(e.key order by e.nth)::text as keys, array_agg(e.bucket order by e.nth) as buckets
+    from "leasehold".destination d
+    cross join unnest(ids, publish_many.types, publish_many.keys, publish_many.buckets) with ordinality as e (id, type, key, bucket, nth)
+    where "leasehold".takes(d.types, e.type)
+    group by d.name, d.max_attempts
+    order by d.name
+  loop
+    stored := "leasehold".enqueue_alike_in_order('outbox:' || place.name, 'outbox:' || place.name, place.inputs, 5::smallint,
+      place.max_attempts, place.buckets, 0, place.keys);
+    if stored is null then
+      raise exception 'queue "outbox:%" is not ordered', place.name using
+        errcode = 'LH003', hint = 'configure() the destination again.';
+    end if;
+    jobs := jobs + cardinality(stored);
+  end loop;
+  -- After the jobs: their keys are locked now, until this commits.
+  insert into "leasehold".event (id, published_at, time, source, type, subject, key, data_content_type, data_schema,
+    extensions, data)
+  select e.id, at, coalesce(e.time, at), e.source, e.type, e.subject, e.key, e.content_type, e.data_schema, e.extensions,
+    decode(e.data, 'hex')
+  from unnest(ids, times, sources, publish_many.types, subjects, event_keys, content_types, schemas, publish_many.extensions,
+    publish_many.data) as e (id, time, source, type, subject, key, content_type, data_schema, extensions, data);
+  return jobs;
 end
 $function$
 ;
@@ -1520,6 +1685,50 @@ begin
     )
     select added.id, added.queue, added.kind from added;
   perform "leasehold".advance(queues, keys);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.replay(destination text, since timestamp with time zone, until timestamp with time zone, only_types text[], only_keys text[], after_place bigint, most integer, OUT replayed integer, OUT last_place bigint, OUT looked integer)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET jit TO 'off'
+AS $function$
+declare
+  to_where record;
+  found_events record;
+  stored bigint[];
+begin
+  select d.name, d.types, d.max_attempts into to_where from "leasehold".destination d where d.name = destination;
+  if not found then
+    raise exception 'there is no destination "%"', destination using errcode = 'LH005', hint = 'configure() it first.';
+  end if;
+  select count(*) as looked, count(*) filter (where e.fits) as fits, max(e.place) as last_place,
+    jsonb_agg(jsonb_build_object('id', e.id, 'at', e.published_at) order by e.place) filter (where e.fits) as inputs,
+    jsonb_agg(e.key order by e.place) filter (where e.fits) as keys,
+    array_agg("leasehold".bucket(e.key) order by e.place) filter (where e.fits) as buckets
+  into found_events
+  from (
+    select v.id, v.published_at, v.place, coalesce(v.key, v.id::text) as key,
+      "leasehold".takes(to_where.types, v.type) and "leasehold".takes(only_types, v.type)
+        and (only_keys is null or v.key = any (only_keys)) as fits
+    from "leasehold".event v
+    where v.published_at >= since and v.published_at < until and v.place > after_place
+    order by v.place
+    limit most
+  ) as e;
+  looked := found_events.looked;
+  last_place := found_events.last_place;
+  replayed := found_events.fits;
+  if replayed > 0 then
+    stored := "leasehold".enqueue_alike_in_order('outbox:' || destination, 'outbox:' || destination, found_events.inputs::text,
+      5::smallint, to_where.max_attempts, found_events.buckets, 0, found_events.keys::text);
+    if stored is null then
+      raise exception 'queue "outbox:%" is not ordered', destination using
+        errcode = 'LH003', hint = 'configure() the destination again.';
+    end if;
+  end if;
 end
 $function$
 ;
@@ -1690,6 +1899,13 @@ begin
   perform "leasehold".advance(queues, keys);
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.takes(types text[], type text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN ((types IS NULL) OR (EXISTS (SELECT FROM unnest(takes.types) t(name) WHERE ((t.name = takes.type) OR (("right"(t.name, 1) = '*'::text) AND starts_with(takes.type, "left"(t.name, '-1'::integer)))))))
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.tell(topic text, message text)
@@ -1889,6 +2105,24 @@ create view leasehold.blocked_keys as
            FROM leasehold.job j
           WHERE j.queue = k.queue AND j.partition_key = k.key AND j.key_seq > front.key_seq) waiting
   WHERE waiting.jobs > 0 OR front.why = 'dead_letter'::text;
+
+create view leasehold.destinations as
+ SELECT d.name,
+    d.transport,
+    d.types,
+    q.on_dead_letter,
+    q.paused_at IS NOT NULL AS paused,
+    waiting.jobs AS unsent,
+    waiting.oldest_at,
+    ( SELECT count(*) AS count
+           FROM leasehold.dead_letter l
+          WHERE l.queue = ('outbox:'::text || d.name)) AS dead_letters
+   FROM leasehold.destination d
+     JOIN leasehold.queue q ON q.name = ('outbox:'::text || d.name)
+     CROSS JOIN LATERAL ( SELECT count(*) AS jobs,
+            min(j.created_at) AS oldest_at
+           FROM leasehold.job j
+          WHERE j.queue = ('outbox:'::text || d.name) AND j.key_seq IS NOT NULL) waiting;
 
 create view leasehold.jobs as
  SELECT j.id,

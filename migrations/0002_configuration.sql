@@ -49,6 +49,7 @@ create table leasehold.settings (
   keep_attempts     interval not null default '7 days',
   keep_effects      interval not null default '72 hours',
   keep_workers      interval not null default '90 days',
+  keep_events       interval not null default '7 days',
   constraint settings_pkey primary key (id),
   constraint settings_are_one_row check (id = 1)
 );
@@ -82,7 +83,7 @@ create table leasehold.operator_action (
   kind    text,
   detail  text,
   constraint operator_action_pkey primary key (id),
-  constraint action_is_known check (action in ('cancel', 'redrive', 'pause', 'resume', 'settle_effect', 'unblock'))
+  constraint action_is_known check (action in ('cancel', 'redrive', 'pause', 'resume', 'settle_effect', 'unblock', 'replay'))
 );
 
 create index operator_action_by_job on leasehold.operator_action (job_id) where job_id is not null;

@@ -1,7 +1,7 @@
 -- serves code from: 1
 --
 -- One partition a day, by UTC, made ahead: of the archive by the day on which a row is forgotten, of attempts by the day on
--- which they ended. Rows of a day that has none (a clock that jumped, a housekeeper that slept)
+-- which they ended, of events by the day on which they were published (0011_outbox.sql). Rows of a day that has none (a clock that jumped, a housekeeper that slept)
 -- go to the default partition and are pruned there row by row. Both functions give up after a short wait for a lock and
 -- are called again: dropping a partition waits behind every reader, and meanwhile every insert would wait behind it.
 
@@ -32,7 +32,7 @@ begin
     return null;
   end if;
   select pg_get_userbyid(relowner) into owner from pg_class where oid = 'leasehold.job'::regclass;
-  foreach parent in array array['archive', 'job_attempt'] loop
+  foreach parent in array array['archive', 'job_attempt', 'event'] loop
     for day in select d::date from generate_series(
       (leasehold.clock() at time zone 'UTC')::date,
       (leasehold.clock() at time zone 'UTC')::date + case parent when 'archive' then days_ahead else least(days_ahead, 7) end,
@@ -62,9 +62,39 @@ begin
 end
 $$;
 
--- Archived rows carry their own expiry; attempts expire after keep_attempts. Drops at most one partition of
--- each table a call, oldest first: a clock that is wrong for a minute must not cost the archive. A day stays while an
--- idempotency key has to be kept for one of its jobs: the archive is how prune knows when it finished.
+-- Whether an event that was published before this time is not sent yet: a job or a dead letter of a destination refers to it. Jobs
+-- of destinations that are configured no more count, too.
+create function leasehold.has_unsent(before timestamptz) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  of_queue text;
+begin
+  for of_queue in select q.name from leasehold.queue q where q.name like 'outbox:%' loop
+    if exists (
+      select from leasehold.job j
+      where j.queue = of_queue and j.key_seq is not null and (j.payload ->> 'at')::timestamptz < before
+    ) or exists (
+      select from leasehold.dead_letter d where d.queue = of_queue and (d.payload ->> 'at')::timestamptz < before
+    ) then
+      return true;
+    end if;
+  end loop;
+  return false;
+end
+$$;
+
+-- Archived rows carry their own expiry; attempts expire after keep_attempts, events as the settings have it. Drops at most one
+-- partition of each table a call, oldest first: a clock that is wrong for a minute must not cost the archive. A day of the archive
+-- stays while an idempotency key has to be kept for one of its jobs: the archive is how prune knows when it finished. A day of
+-- events stays while an event of that day, or of an earlier one, is not sent.
+--
+-- Events and the last look. A publish that is open has written to its day, a replay has read the day and will write jobs. Both hold
+-- a lock on the partition until they commit. So the look that counts is made after the partition was locked against both, by a
+-- statement of its own: it sees every job that refers to the day, and no other can be added. A weaker lock lets a replay in between
+-- the look and the drop, and its jobs would find no event (decisions/0035). The look before the lock is only there to spare it.
 create function leasehold.drop_partitions(keep_attempts interval) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -75,24 +105,33 @@ as $$
 declare
   parent text;
   partition text;
+  ends timestamptz;
   needed boolean;
+  keep_events constant interval := (select s.keep_events from leasehold.settings s);
   dropped integer := 0;
 begin
   if not leasehold.is_owner() then
     return null;
   end if;
-  foreach parent in array array['archive', 'job_attempt'] loop
-    for partition in
-      select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+  foreach parent in array array['archive', 'job_attempt', 'event'] loop
+    for partition, ends in
+      select c.relname, (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC'
+      from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = format('leasehold.%I', parent)::regclass and c.relname ~ '_\d{8}$'
         and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC'
-          <= leasehold.clock() - case parent when 'archive' then interval '0' else keep_attempts end
+          <= leasehold.clock() - case parent when 'archive' then interval '0' when 'event' then keep_events else keep_attempts end
       order by c.relname
     loop
       begin
-        -- Before the look: a transaction that has written to this day has ended now, and no other can begin to. Readers
-        -- go on.
-        execute format('lock table leasehold.%I in share row exclusive mode', partition);
+        if parent = 'event' then
+          exit when leasehold.has_unsent(ends);
+          execute format('lock table leasehold.%I in access exclusive mode', partition);
+          exit when leasehold.has_unsent(ends);
+        else
+          -- Before the look: a transaction that has written to this day has ended now, and no other can begin to. Readers
+          -- go on.
+          execute format('lock table leasehold.%I in share row exclusive mode', partition);
+        end if;
         if parent = 'archive' then
           execute format('select exists (
             select from leasehold.%I a join leasehold.idempotency_key k on k.queue = a.queue and k.key = a.idempotency_key
@@ -108,6 +147,18 @@ begin
       exit;
     end loop;
   end loop;
+  -- Events of days that had no partition. The same two looks, and the same lock.
+  begin
+    ends := leasehold.clock() - keep_events;
+    if exists (select from leasehold.event_default where published_at < ends) and not leasehold.has_unsent(ends) then
+      lock table leasehold.event_default in access exclusive mode;
+      if not leasehold.has_unsent(ends) then
+        delete from leasehold.event_default where published_at < ends;
+      end if;
+    end if;
+  exception
+    when lock_not_available or deadlock_detected then null;
+  end;
   return dropped;
 end
 $$;

@@ -3,7 +3,7 @@
 import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { parseInput } from './core/schema.ts'
-import { CONNECTION, Connection, type ConnectionOptions } from './db/connection.ts'
+import { Connection, type ConnectionOptions, share } from './db/connection.ts'
 import { migrate } from './db/migrate.ts'
 import type { Tx } from './db/tx.ts'
 import { assertLease } from './effects/lease.ts'
@@ -56,11 +56,7 @@ export class Leasehold {
 
   constructor(options: ConnectionOptions) {
     this.#connection = new Connection(options)
-  }
-
-  /** For the parts of other subpaths, such as an Inbox. */
-  get [CONNECTION](): Connection {
-    return this.#connection
+    share(this, this.#connection)
   }
 
   /** Brings the database to this version's schema. Safe to call at every start, by any number of processes. */

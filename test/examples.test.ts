@@ -143,3 +143,11 @@ test('batch.ts: a request for five jobs and one for three, with an outcome for e
   const lines = (await linesOf(t, 'batch.ts')).filter((line) => !line.includes('dead letter:'))
   assert.deepEqual(lines, ['one request for 5 pages', 'one request for 3 pages', '7 completed, 1 dead letter'])
 })
+
+test('outbox.ts: events of a key reach two destinations in order, and what was rolled back reaches none', async (t) => {
+  const lines = await linesOf(t, 'outbox.ts')
+  const of = (name: string) => lines.filter((line) => line.startsWith(`${name}:`))
+  const events = (name: string) => ['placed', 'paid', 'shipped'].map((status) => `${name}: order.${status}`)
+  assert.equal(lines[0], 'not cancelled')
+  assert.deepEqual([of('billing'), of('search')], [events('billing'), events('search')])
+})

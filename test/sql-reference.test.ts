@@ -36,7 +36,7 @@ async function allowedBy(constraint: string): Promise<string[]> {
   )
 }
 
-for (const view of ['jobs', 'attempts', 'workers', 'blocked_keys', 'operator_actions']) {
+for (const view of ['jobs', 'attempts', 'workers', 'blocked_keys', 'operator_actions', 'destinations']) {
   test(`the page lists the columns of leasehold.${view}`, async () => {
     const columns = await only(
       `select array_agg(attname::text order by attnum) as value from pg_attribute where attrelid = $1::regclass and attnum > 0`,
@@ -80,4 +80,10 @@ test('the page lists the outcomes of attempts, and so does the type', async () =
 
 test('the page lists the actions of operators', async () => {
   assert.deepEqual(tablesUnder('`leasehold.operator_actions`').action, await allowedBy('action_is_known'))
+})
+
+test('the page lists the members of an event of leasehold.publish()', async () => {
+  const source = await only<string>(`select prosrc as value from pg_proc where oid = 'leasehold.publish'::regproc`)
+  const { member } = tablesUnder('`leasehold.publish(event)`')
+  assert.deepEqual(member, words(/known constant text\[\] := array\[([^\]]*)\]/.exec(source)![1]!))
 })

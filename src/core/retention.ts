@@ -11,14 +11,16 @@ export interface Retention {
   readonly effects?: Duration
   /** Workers after they were last seen, and operator actions. At least 1h. Default: 90d. */
   readonly workers?: Duration
+  /** Events of the outbox, after they were published; longer if they are not sent. Default: 7d. */
+  readonly events?: Duration
 }
 
-export const RETAINED = ['deadLetters', 'attempts', 'effects', 'workers'] as const
+export const RETAINED = ['deadLetters', 'attempts', 'effects', 'workers', 'events'] as const
 
 export type RetentionMs = Readonly<Record<(typeof RETAINED)[number], number>>
 
 // A live worker is seen every 30 s; it must not be taken for one that is gone.
-const LEAST_MS = { deadLetters: 0, attempts: 0, effects: 0, workers: 3_600_000 }
+const LEAST_MS = { deadLetters: 0, attempts: 0, effects: 0, workers: 3_600_000, events: 0 }
 
 /** The durations that were given. */
 export function checkRetention(option: string, retention: Retention | undefined): Partial<RetentionMs> {

@@ -34,18 +34,6 @@ export interface ConnectionOptions {
   readonly retention?: Retention
 }
 
-/**
- * Where a Leasehold keeps its connection, for the parts of other subpaths that are made of one. A registered symbol: a program may
- * hold two copies of this package.
- */
-export const CONNECTION = Symbol.for('leasehold.connection')
-
-export function connectionOf(option: string, leasehold: object): Connection {
-  const connection = (leasehold as { readonly [CONNECTION]?: Connection } | null | undefined)?.[CONNECTION]
-  if (connection !== undefined) return connection
-  throw new InvalidOptionError(option, 'it must be a Leasehold: new Leasehold({ … })')
-}
-
 const KNOWN = ['connectionString', 'pool', 'schema', 'prepare', 'listen', 'log', 'retention'] as const
 
 export class Connection {
@@ -115,6 +103,20 @@ export class Connection {
   async close(): Promise<void> {
     if (this.#poolIsOurs && !this.pool.ended) await this.pool.end()
   }
+}
+
+const CONNECTIONS = new WeakMap<object, Connection>()
+
+/** Lets other parts of the package use the connection of this Leasehold. */
+export function share(leasehold: object, connection: Connection): void {
+  CONNECTIONS.set(leasehold, connection)
+}
+
+export function connectionOf(option: string, leasehold: object): Connection {
+  const isObject = typeof leasehold === 'object' && leasehold !== null
+  const connection = isObject ? CONNECTIONS.get(leasehold) : undefined
+  if (connection !== undefined) return connection
+  throw new InvalidOptionError(option, 'it must be a Leasehold: new Leasehold({ … })')
 }
 
 function newPool(connectionString: string | undefined): pg.Pool {

@@ -10,7 +10,7 @@ grant select on leasehold.migration to {role}`
 // The columns that an enqueue writes, and those that it reads back. None of those holds a part of an input, a result or an
 // error. input_hash shows whether a key was used with another input.
 export const GRANT_PRODUCER = `-- grants.producer
-grant usage on sequence leasehold.job_id, leasehold.order_check_id to {role};
+grant usage on sequence leasehold.job_id, leasehold.order_check_id, leasehold.event_place to {role};
 grant insert (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind, payload,
   partition_key, idempotency_key, metadata, key_seq, blocked) on leasehold.job to {role};
 grant select (id, queue, available_at, partition_key, key_seq, claim_id, blocked) on leasehold.job to {role};
@@ -22,20 +22,23 @@ grant insert (queue, key, job_id, keep_for, input_hash, due_at) on leasehold.ide
 grant select (queue, key, job_id, input_hash) on leasehold.idempotency_key to {role};
 grant select (queue, until) on leasehold.busy to {role};
 grant select (name, wakes, ordered, fair, on_dead_letter) on leasehold.queue to {role};
-grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind to {role}`
+grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind to {role};
+grant insert on leasehold.event to {role};
+grant select (name, types, max_attempts) on leasehold.destination to {role}`
 
 export const GRANT_READER = `-- grants.reader
 grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dead_letter, leasehold.job_attempt,
   leasehold.idempotency_key, leasehold.effect, leasehold.inbox, leasehold.busy, leasehold.duty, leasehold.sweep,
   leasehold.queue, leasehold.kind, leasehold.settings, leasehold.worker, leasehold.operator_action, leasehold.order_key,
-  leasehold.order_check to {role};
-grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys
-  to {role}`
+  leasehold.order_check, leasehold.event, leasehold.destination to {role};
+grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys,
+  leasehold.destinations to {role}`
 
 // A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. A worker's role can change only the pause of queues
 // and kinds; configure() is for the owner.
 export const GRANT_WORKER = `-- grants.worker
-grant usage on sequence leasehold.job_id, leasehold.operator_action_id, leasehold.order_check_id to {role};
+grant usage on sequence leasehold.job_id, leasehold.operator_action_id, leasehold.order_check_id, leasehold.event_place
+  to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
   leasehold.inbox, leasehold.worker, leasehold.operator_action, leasehold.order_key, leasehold.order_check
   to {role};
@@ -47,8 +50,10 @@ grant select, insert, update on leasehold.busy, leasehold.duty, leasehold.sweep 
 grant select on leasehold.queue, leasehold.kind, leasehold.settings to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.queue to {role};
 grant insert (name, paused_at, paused_by), update (paused_at, paused_by) on leasehold.kind to {role};
-grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys
-  to {role}`
+grant select, insert on leasehold.event to {role};
+grant select on leasehold.destination to {role};
+grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys,
+  leasehold.destinations to {role}`
 
 // For connections through a pooler, which refuses or drops the limit that a worker asks for on its own connections.
 export const LIMIT_STATEMENTS = `-- grants.limit

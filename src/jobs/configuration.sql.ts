@@ -5,13 +5,14 @@
 // A queue that is only named by a kind is added if it is missing, and keeps its options. Pauses are never touched.
 //   $1 queues  $2 ordered  $3 on dead letter  $4 queues that were declared
 //   $5 kinds  $6 queue  $7 priority  $8 max attempts  $9 keep in ms  $10 keep the key in ms
-//   $11–$14 retention in ms of dead letters, attempts, effects, workers; null: as it is  $15 whether the queues wake workers  $16 fair
+//   $11–$15 retention in ms of dead letters, attempts, effects, workers, events; null: as it is  $16 whether the queues wake workers
+//   $17 fair
 export const STORE_CONFIGURATION = `-- configuration.store
 with queues as (
   insert into leasehold.queue (name, ordered, on_dead_letter, wakes, fair)
   select i.name, i.ordered, i.on_dead_letter, i.wakes, i.fair
-  from unnest((select $1::text[]), (select $2::boolean[]), (select $3::text[]), (select $15::boolean[]),
-    (select $16::boolean[])) as i (name, ordered, on_dead_letter, wakes, fair)
+  from unnest((select $1::text[]), (select $2::boolean[]), (select $3::text[]), (select $16::boolean[]),
+    (select $17::boolean[])) as i (name, ordered, on_dead_letter, wakes, fair)
   order by i.name
   on conflict (name) do update
   set on_dead_letter = excluded.on_dead_letter, wakes = excluded.wakes, fair = excluded.fair
@@ -35,8 +36,9 @@ with queues as (
   set keep_dead_letters = coalesce($11::float8 * interval '1 ms', keep_dead_letters),
     keep_attempts = coalesce($12::float8 * interval '1 ms', keep_attempts),
     keep_effects = coalesce($13::float8 * interval '1 ms', keep_effects),
-    keep_workers = coalesce($14::float8 * interval '1 ms', keep_workers)
-  where id = 1 and coalesce($11, $12, $13, $14) is not null and (select count(*) from kinds) >= 0
+    keep_workers = coalesce($14::float8 * interval '1 ms', keep_workers),
+    keep_events = coalesce($15::float8 * interval '1 ms', keep_events)
+  where id = 1 and coalesce($11, $12, $13, $14, $15) is not null and (select count(*) from kinds) >= 0
   returning id
 )
 select (select count(*) from queues) as queues, (select count(*) from kinds) as kinds,
@@ -50,7 +52,7 @@ select leasehold.set_ordered($1, $2)`
 export const READ_SETTINGS = `-- settings.read
 select extract(epoch from keep_dead_letters) * 1000 as dead_letters_ms,
   extract(epoch from keep_attempts) * 1000 as attempts_ms, extract(epoch from keep_effects) * 1000 as effects_ms,
-  extract(epoch from keep_workers) * 1000 as workers_ms
+  extract(epoch from keep_workers) * 1000 as workers_ms, extract(epoch from keep_events) * 1000 as events_ms
 from leasehold.settings where id = 1`
 
 // Kinds as they were stored. Null: never configured.   $1 names

@@ -74,12 +74,16 @@ async function setOrdered(lane: Lane, declared: readonly Queue[]): Promise<void>
 
 /** How long rows are kept, as stored. */
 export async function readRetention(lane: Lane): Promise<RetentionMs> {
-  const [row] = await lane.run<'dead_letters_ms' | 'attempts_ms' | 'effects_ms' | 'workers_ms'>(READ_SETTINGS, [])
+  const [row] = await lane.run<'dead_letters_ms' | 'attempts_ms' | 'effects_ms' | 'workers_ms' | 'events_ms'>(
+    READ_SETTINGS,
+    [],
+  )
   return {
     deadLetters: Number(row!.dead_letters_ms),
     attempts: Number(row!.attempts_ms),
     effects: Number(row!.effects_ms),
     workers: Number(row!.workers_ms),
+    events: Number(row!.events_ms),
   }
 }
 

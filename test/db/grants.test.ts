@@ -142,6 +142,7 @@ test('a producer enqueues in every way and can neither read nor change a job', a
     SELECT: [
       'busy (queue, until)',
       'dead_letter (blocks_key, partition_key, queue)',
+      'destination (max_attempts, name, types)',
       'idempotency_key (input_hash, job_id, key, queue)',
       'job (available_at, blocked, claim_id, id, key_seq, partition_key, queue)',
       'kind (keep_key, max_attempts, name, priority, queue)',
@@ -150,6 +151,7 @@ test('a producer enqueues in every way and can neither read nor change a job', a
       'queue (fair, name, on_dead_letter, ordered, wakes)',
     ],
     INSERT: [
+      'event',
       'idempotency_key (due_at, input_hash, job_id, keep_for, key, queue)',
       'job (available_at, blocked, created_at, expires_at, id, idempotency_key, key_seq, kind, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
       'order_check (key, queue)',

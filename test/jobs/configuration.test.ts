@@ -171,7 +171,13 @@ test('two different declarations of one name are refused, and nothing is stored'
 test('retention is stored as far as it was given, and the rest stays', async (t) => {
   const { lh, db, leasehold } = await scene(t)
   const lane = (await session(db)).lane
-  const defaults = { deadLetters: 30 * DAY_MS, attempts: 7 * DAY_MS, effects: 3 * DAY_MS, workers: 90 * DAY_MS }
+  const defaults = {
+    deadLetters: 30 * DAY_MS,
+    attempts: 7 * DAY_MS,
+    effects: 3 * DAY_MS,
+    workers: 90 * DAY_MS,
+    events: 7 * DAY_MS,
+  }
   await lh.configure([])
   assert.deepEqual(await readRetention(lane), defaults)
   await leasehold({ retention: { effects: '1.5h', workers: '1d' } }).configure([])

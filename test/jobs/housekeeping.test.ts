@@ -121,13 +121,13 @@ test('partitions are made ahead once, by the first caller', async (t) => {
   const { db, lane } = await setUp(t)
   assert.equal((await partitions(db, 'archive')).length, 16, 'migrated: one day, fourteen ahead, and the default')
   await db.clock.set('2040-02-27T23:59:00Z')
-  assert.equal(await makePartitions(lane, 3), 8, 'four days of two tables')
+  assert.equal(await makePartitions(lane, 3), 12, 'four days of three tables')
   assert.equal(await makePartitions(lane, 3), 0)
   const made = await Promise.all(Array.from({ length: 8 }, () => makePartitions(lane, 5)))
   assert.equal(
     made.reduce((a, b) => a! + b!),
-    4,
-    'two more days of two tables',
+    6,
+    'two more days of three tables',
   )
   assert.deepEqual((await partitions(db, 'archive')).slice(15, 21), [
     'archive_20400227',

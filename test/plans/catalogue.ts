@@ -14,6 +14,7 @@ import * as outcomeSql from '../../src/jobs/outcome.sql.ts'
 import * as pauseSql from '../../src/jobs/pause.sql.ts'
 import * as registrySql from '../../src/jobs/registry.sql.ts'
 import * as wakeSql from '../../src/jobs/wake.sql.ts'
+import * as outboxSql from '../../src/outbox/outbox.sql.ts'
 import * as dutySql from '../../src/runtime/duty.sql.ts'
 import * as fencedSql from '../../src/tables/fenced-table.sql.ts'
 
@@ -200,6 +201,14 @@ export const COLD = [
   housekeepingSql.RESERVE_PAGES,
   ...Object.values(dutySql), // a table of four rows
   ...Object.values(wakeSql), // a row per queue
+  outboxSql.PUBLISH, // a function; its plans and that of LOAD_EVENTS: test/outbox/plans.test.ts
+  outboxSql.LOAD_EVENTS,
+  outboxSql.STORE_DESTINATIONS, // a row per destination, sent by a deploy
+  outboxSql.REMOVE_DESTINATION,
+  outboxSql.READ_DESTINATIONS,
+  outboxSql.READ_LAG, // sent by a person, and counts all that is unsent
+  outboxSql.REPLAY, // sent by a person
+  outboxSql.NOTE_REPLAY,
   ...Object.values(configurationSql), // a row per queue and kind, sent by a deploy and by a worker that starts
   ...Object.values(orderSql), // sent by a person, and by one worker every ten seconds
   ...Object.values(pauseSql), // the same rows, of which those that are paused have an index of their own
@@ -218,6 +227,7 @@ export const ALL = [
   housekeepingSql,
   operatorSql,
   orderSql,
+  outboxSql,
   outcomeSql,
   pauseSql,
   registrySql,

@@ -1,0 +1,188 @@
+/** Sends the batches of one destination: loads the events, cuts the batch to what the transport takes, and settles each job. */
+import { backoffMs } from '../core/backoff.ts'
+import { Fatal, RetryAfter, Snooze } from '../core/steering.ts'
+import { monotonicMs, sleep } from '../core/timer.ts'
+import type { Connection } from '../db/connection.ts'
+import { type Handler, handleBatch } from '../worker/handler.ts'
+import type { BatchJob } from '../worker/job.ts'
+import type { EventReference } from './destination.ts'
+import { LOAD_EVENTS } from './outbox.sql.ts'
+import type { Delivery } from './relay.ts'
+import { DestinationUnavailable, type OutgoingEvent, type SendResult } from './transport.ts'
+
+/** Of the data that is loaded at once. */
+const LOADED_BYTES = 2 ** 24
+/** For so long a batch waits here for a destination that is away. Then its jobs go back, since another process may reach it. */
+const PATIENCE_MS = 30_000
+const AWAY_BACKOFF = { firstMs: 100, maxMs: 5_000 }
+
+type SendJob = BatchJob<EventReference>
+
+interface Outgoing {
+  readonly job: SendJob
+  readonly event: OutgoingEvent
+  readonly bytes: number
+}
+
+export class Sender {
+  readonly handler: Handler
+  readonly #connection: Connection
+  readonly #delivery: Delivery
+  #isAway = false
+
+  constructor(connection: Connection, delivery: Delivery) {
+    this.#connection = connection
+    this.#delivery = delivery
+    const { destination, size, concurrency } = delivery
+    this.handler = handleBatch(destination.kind, (jobs, signal) => this.#deliver(jobs, signal), { size, concurrency })
+  }
+
+  async #deliver(jobs: readonly SendJob[], signal: AbortSignal): Promise<void> {
+    for (let from = 0; from < jobs.length; ) {
+      const events = await this.#load(jobs.slice(from))
+      const loaded = jobs.slice(from, from + events.length)
+      from += events.length
+      for (const batch of this.#cut(loaded, events)) await this.#send(batch, signal)
+    }
+  }
+
+  /** Of the first ones: as many as may be loaded at once. Undefined: there is no such event. */
+  async #load(jobs: readonly SendJob[]): Promise<(OutgoingEvent | undefined)[]> {
+    const rows = await this.#connection.lane.run<Column>(LOAD_EVENTS, [
+      jobs.map(({ input }) => input.id),
+      jobs.map(({ input }) => input.at),
+      LOADED_BYTES,
+    ])
+    return rows.map((row, place) => (row.id === null ? undefined : eventOf(row, jobs[place]!.attempt)))
+  }
+
+  /** Settles what cannot be sent, and cuts the rest into what the transport takes at once. */
+  #cut(jobs: readonly SendJob[], events: readonly (OutgoingEvent | undefined)[]): Outgoing[][] {
+    const { transport, size } = this.#delivery
+    const { batchBytes, eventBytes } = transport.limits
+    const batches: Outgoing[][] = []
+    let room = 0
+    for (const [place, job] of jobs.entries()) {
+      const event = events[place]
+      if (event === undefined) {
+        job.fail(new Fatal(`event ${job.input.id} is not in the database; it is past its retention`))
+        continue
+      }
+      const bytes = transport.sizeOf(event)
+      if (bytes > eventBytes) {
+        job.fail(new Fatal(`the event has ${bytes} bytes, and ${transport.name} takes at most ${eventBytes}`))
+        continue
+      }
+      if (batches.length === 0 || bytes > room || batches.at(-1)!.length === size) {
+        batches.push([])
+        room = batchBytes
+      }
+      room -= bytes
+      batches.at(-1)!.push({ job, event, bytes })
+    }
+    return batches
+  }
+
+  async #send(batch: readonly Outgoing[], signal: AbortSignal): Promise<void> {
+    const [since, sendable] = [monotonicMs(), batch.filter(mayGoOn)]
+    for (let failures = 1; sendable.length > 0; failures++) {
+      try {
+        settle(sendable, await this.#ask(sendable, signal))
+        this.#isBack()
+        return
+      } catch (error) {
+        // Everything is released, since it is not the events' fault.
+        if (signal.aborted) throw signal.reason
+        if (!(error instanceof DestinationUnavailable)) return this.#oneByOne(sendable, error, signal)
+        this.#wentAway(error)
+        const delayMs = backoffMs(failures, AWAY_BACKOFF)
+        if (monotonicMs() - since + delayMs > PATIENCE_MS) {
+          for (const { job } of sendable) job.fail(new Snooze(delayMs))
+          return
+        }
+        await sleep(delayMs, signal)
+      }
+    }
+  }
+
+  async #ask(batch: readonly Outgoing[], signal: AbortSignal): Promise<readonly SendResult[]> {
+    const { transport } = this.#delivery
+    const results = await transport.send(
+      batch.map(({ event }) => event),
+      signal,
+    )
+    if (!Array.isArray(results) || results.length !== batch.length) {
+      throw new TypeError(
+        `the transport ${transport.name} was given ${batch.length} events and did not answer for each`,
+      )
+    }
+    return results
+  }
+
+  /** The transport threw, perhaps because of one of them: that one must not hold up the others. */
+  async #oneByOne(batch: readonly Outgoing[], error: unknown, signal: AbortSignal): Promise<void> {
+    if (batch.length === 1) batch[0]!.job.fail(error)
+    else for (const one of batch) await this.#send([one], signal)
+  }
+
+  #wentAway(error: Error): void {
+    if (this.#isAway) return
+    this.#isAway = true
+    const { name } = this.#delivery.destination
+    const message = `destination ${JSON.stringify(name)} is unavailable; its events wait`
+    this.#connection.log({ level: 'warn', message, error })
+  }
+
+  #isBack(): void {
+    if (!this.#isAway) return
+    this.#isAway = false
+    const { name } = this.#delivery.destination
+    this.#connection.log({ level: 'warn', message: `destination ${JSON.stringify(name)} is available again` })
+  }
+}
+
+/** A job that was cancelled, or whose lease is lost, is not sent any more. */
+function mayGoOn({ job }: Outgoing): boolean {
+  if (!job.signal.aborted) return true
+  job.fail(job.signal.reason)
+  return false
+}
+
+function settle(batch: readonly Outgoing[], results: readonly SendResult[]): void {
+  for (const [place, { job }] of batch.entries()) {
+    const result = results[place]!
+    if (result.outcome === 'acknowledged') job.succeed()
+    else if (result.outcome === 'refused_for_good') job.fail(new Fatal(result.reason))
+    else if (result.outcome === 'refused_for_now' && result.retryAfterMs !== undefined) {
+      job.fail(new RetryAfter(result.retryAfterMs, result.reason))
+    } else job.fail(new Error(result.reason))
+  }
+}
+
+type Column =
+  | 'id'
+  | 'source'
+  | 'type'
+  | 'subject'
+  | 'key'
+  | 'data_content_type'
+  | 'data_schema'
+  | 'extensions'
+  | 'time'
+  | 'data'
+
+function eventOf(row: Readonly<Record<Column, string | null>>, attempt: number): OutgoingEvent {
+  return {
+    id: row.id!,
+    source: row.source!,
+    type: row.type!,
+    subject: row.subject ?? undefined,
+    time: row.time!,
+    dataContentType: row.data_content_type ?? undefined,
+    dataSchema: row.data_schema ?? undefined,
+    extensions: row.extensions === null ? {} : JSON.parse(row.extensions),
+    key: row.key!,
+    data: row.data === null ? undefined : Buffer.from(row.data, 'hex'),
+    attempt,
+  }
+}
