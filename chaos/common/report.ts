@@ -1,6 +1,6 @@
-import type { Finding } from '../common/finding.ts'
-import { countLines, findingLines } from '../common/report-lines.ts'
-import type { Plan } from './plan.ts'
+/** The result of a run, for people and for programs. */
+import type { Finding } from './finding.ts'
+import { countLines, findingLines } from './report-lines.ts'
 
 export type Verdict = 'held' | 'broken' | 'void'
 
@@ -8,7 +8,12 @@ export type Verdict = 'held' | 'broken' | 'void'
 export const EXIT_CODES: Readonly<Record<Verdict, number>> = { held: 0, broken: 1, void: 3 }
 
 export interface Result {
-  readonly plan: Plan
+  readonly plan: {
+    readonly seed: number
+    readonly durationMs: number
+    readonly steps: readonly unknown[]
+    readonly faults: readonly { readonly fault: string }[]
+  }
   readonly command: string
   /** Of the witness files. */
   readonly directory: string
