@@ -4,8 +4,7 @@ import type { FaultyProxy } from '../../tools/faulty-proxy.ts'
 /** Ends early when the run does. */
 type Wait = (ms: number) => Promise<void>
 
-/** A statement of this name comes by within seconds, or the fault does not bite. */
-const WAIT_FOR_STATEMENT_MS = 6_000
+const STATEMENT_WITHIN_MS = 6_000
 
 export function cutConnections(proxy: FaultyProxy): boolean {
   const bit = proxy.connections > 0
@@ -37,8 +36,13 @@ export async function delayReplies(proxy: FaultyProxy, byMs: number, forMs: numb
   return bit
 }
 
-/** The statement is carried out, and its sender does not learn it. */
-export function cutReply(proxy: FaultyProxy, statement: RegExp | string, wait: Wait): Promise<boolean> {
+/** The statement is carried out, and its sender does not learn it. It must come by in time, or the fault does not bite. */
+export function cutReply(
+  proxy: FaultyProxy,
+  statement: RegExp | string,
+  wait: Wait,
+  withinMs = STATEMENT_WITHIN_MS,
+): Promise<boolean> {
   const cut = proxy.cutReplies(statement).then(() => true)
-  return Promise.race([cut, wait(WAIT_FOR_STATEMENT_MS).then(() => false)])
+  return Promise.race([cut, wait(withinMs).then(() => false)])
 }
