@@ -1,6 +1,7 @@
 /** A chaos command: reads its arguments, makes the plan, carries it out, judges it and reports. Returns the exit code. */
 import { rmSync } from 'node:fs'
 import { constants } from 'node:os'
+import { ProgramMissingError } from '../../tools/debian.ts'
 import { readArguments } from './arguments.ts'
 import { EXIT_CODES, jsonOf, type Result, reportOf, verdictOf } from './report.ts'
 
@@ -79,6 +80,10 @@ export async function runCommand<Plan extends Result['plan'], Evidence extends {
     if (json) console.log(jsonOf(result))
     return EXIT_CODES[verdictOf(result)]
   } catch (error) {
+    if (error instanceof ProgramMissingError) {
+      console.error(error.message)
+      return 2
+    }
     if (!signal.aborted) throw error
     return 128 + constants.signals[signal.reason as NodeJS.Signals]
   }

@@ -4,7 +4,7 @@ import { countLines, findingLines } from './report-lines.ts'
 
 export type Verdict = 'held' | 'broken' | 'void'
 
-/** Its exit codes. 2 is for a wrong command. */
+/** Its exit codes. 2 is for a wrong command, and for a program that is missing. */
 export const EXIT_CODES: Readonly<Record<Verdict, number>> = { held: 0, broken: 1, void: 3 }
 
 export interface Result {
