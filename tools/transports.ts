@@ -3,6 +3,7 @@
 import fs from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import { NatsTransport } from '../src/nats/transport.ts'
+import { inProcess } from '../src/outbox/in-process.ts'
 import type { Transport } from '../src/outbox/transport.ts'
 import { SqsTransport } from '../src/sqs/transport.ts'
 
@@ -15,6 +16,7 @@ const connection = { request() {}, subscribe() {} } as never
 const QUEUE = 'https://sqs.eu-west-1.amazonaws.com/123456789012/orders'
 
 export const TRANSPORTS: readonly { readonly title: string; readonly transport: Transport }[] = [
+  { title: 'in process', transport: inProcess(() => {}) },
   { title: 'SQS, standard', transport: new SqsTransport(client, { queueUrl: QUEUE }) },
   { title: 'SQS, FIFO', transport: new SqsTransport(client, { queueUrl: `${QUEUE}.fifo` }) },
   { title: 'NATS JetStream', transport: new NatsTransport(connection, { subject: 'orders' }) },

@@ -62,7 +62,7 @@ export async function gather(
     union all select 'one update', id, status, result, claim_token from one_update`)
   const finished = await pool.query('select way, id from finished')
   const effects = await pool.query('select id from effect')
-  const jobs = await pool.query('select idempotency_key as key, status from leasehold.jobs')
+  const jobs = await pool.query(`select payload ->> 'id' as key, status from leasehold.jobs`)
   const line = await pool.query('select group_id as "group", id from line order by position')
   const wornOut = (await Promise.all(wornOutUrls.map(drain))).flat()
   return {

@@ -52,17 +52,20 @@ function fromHeaders({ attributes, text, data }: Holder): ReceivedEvent | undefi
   return checked(named, bytes.length === 0 ? undefined : bytes)
 }
 
-function fromJson(text: string): ReceivedEvent {
+function fromJson(body: string): ReceivedEvent {
   let whole: Record<string, unknown>
   try {
-    whole = JSON.parse(text)
+    whole = JSON.parse(body)
   } catch {
     throw noEvent('it is not JSON')
   }
   if (typeof whole !== 'object' || whole === null) throw noEvent('it is no object')
   const { data, data_base64: base64, ...named } = whole
   if (typeof base64 === 'string') return checked(named, Buffer.from(base64, 'base64'))
-  return checked(named, data === undefined ? undefined : Buffer.from(JSON.stringify(data)))
+  // Text, if it is declared as anything but JSON.
+  const isJson = named.datacontenttype === undefined || /[/+]json\s*(;|$)/i.test(String(named.datacontenttype))
+  const text = typeof data === 'string' && !isJson ? data : JSON.stringify(data)
+  return checked(named, data === undefined ? undefined : Buffer.from(text))
 }
 
 function checked(named: Record<string, unknown>, data: Uint8Array | undefined): ReceivedEvent {

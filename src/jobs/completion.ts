@@ -39,7 +39,10 @@ export interface Completion extends Lease {
   readonly resultJson?: string | undefined
   /** Keep the finished job this long. False: not at all, unless it has an idempotency key. Default: 7 days. */
   readonly keepMs?: number | false | undefined
-  /** Of an ordered queue, whose next job is let in: the place of the first job of its run. */
+  /**
+   * Of an ordered queue, whose next job is let in: the place of the first job of its run. Null: the queue is not ordered. Undefined:
+   * not known, and the statement looks.
+   */
   readonly runFrom?: string | null
 }
 
@@ -165,8 +168,9 @@ function completeArguments(worker: Worker, items: readonly Completion[]): unknow
   ]
 }
 
+/** Or may be. */
 function isOrdered({ runFrom }: Completion): boolean {
-  return typeof runFrom === 'string'
+  return runFrom !== null
 }
 
 function runsOf(items: readonly Completion[]): string | null {

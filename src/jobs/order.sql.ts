@@ -30,6 +30,12 @@ where since <= leasehold.clock() - $2 * interval '1 ms'
 order by since
 limit $3`
 
+// Keys whose first job could run and has not for long: perhaps it was never let in, as when the job in front was deleted by hand.
+//   $1 queues  $2 keys
+export const LOOK_AGAIN = `-- order.look_again
+insert into leasehold.order_check (queue, key)
+select i.queue, i.key from unnest((select $1::text[]), (select $2::text[])) as i (queue, key)`
+
 // Keys that could not be judged, of queues from which no worker claims this moment.
 export const CHECK_ORDER = `-- order.check
 select leasehold.check_order(array(select distinct queue from leasehold.order_check limit 1000)) as let_in`

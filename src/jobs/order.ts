@@ -5,7 +5,7 @@ import type { Queue } from '../core/queue.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { JobId } from './job.ts'
 import { type ByOption, checkBy } from './operator.ts'
-import { BLOCKED_KEYS, CHECK_ORDER, LONG_WAITING_KEYS, UNBLOCK } from './order.sql.ts'
+import { BLOCKED_KEYS, CHECK_ORDER, LONG_WAITING_KEYS, LOOK_AGAIN, UNBLOCK } from './order.sql.ts'
 
 /** A key of an ordered queue in which jobs wait behind another. */
 export interface BlockedKey {
@@ -51,6 +51,12 @@ export async function unblock(lane: Lane, target: KeyTarget, options: ByOption =
   const key = checkText('partitionKey', target?.partitionKey, 1_000)
   const [row] = await lane.run<'outcome'>(UNBLOCK, [nameOf(target.queue), key, checkBy(options.by)])
   return row!.outcome as UnblockOutcome
+}
+
+/** Has these keys looked at, and their first jobs let in if they are not. */
+export async function lookAgain(lane: Lane, keys: readonly KeyTarget[]): Promise<void> {
+  if (keys.length === 0) return
+  await lane.run(LOOK_AGAIN, [keys.map(({ queue }) => queue), keys.map(({ partitionKey }) => partitionKey)])
 }
 
 /** Looks again at keys that could not be judged when their last job left. */

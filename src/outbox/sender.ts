@@ -14,6 +14,8 @@ import { DestinationUnavailable, type OutgoingEvent, type SendResult } from './t
 const LOADED_BYTES = 2 ** 24
 /** For so long a batch waits here for a destination that is away. Then its jobs go back, since another process may reach it. */
 const PATIENCE_MS = 30_000
+/** What a call has not begun to send by then goes back: the timeout of the kind must not spend its attempt. */
+const CALL_MS = 300_000
 const AWAY_BACKOFF = { firstMs: 100, maxMs: 5_000 }
 
 type SendJob = BatchJob<EventReference>
@@ -22,6 +24,14 @@ interface Outgoing {
   readonly job: SendJob
   readonly event: OutgoingEvent
   readonly bytes: number
+}
+
+/** One call of the batch handler. */
+interface Call {
+  readonly signal: AbortSignal
+  readonly began: number
+  /** Since when the destination was away, in this call. */
+  awaySince: number | undefined
 }
 
 export class Sender {
@@ -38,11 +48,16 @@ export class Sender {
   }
 
   async #deliver(jobs: readonly SendJob[], signal: AbortSignal): Promise<void> {
+    const call: Call = { signal, began: monotonicMs(), awaySince: undefined }
     for (let from = 0; from < jobs.length; ) {
       const events = await this.#load(jobs.slice(from))
       const loaded = jobs.slice(from, from + events.length)
       from += events.length
-      for (const batch of this.#cut(loaded, events)) await this.#send(batch, signal)
+      // Those behind have waited for the first: some may be cancelled, or their lease lost. A signal costs more than the rest of
+      // what is done here for an event, so the first ones are not asked.
+      for (const [nth, batch] of this.#cut(loaded, events).entries()) {
+        await this.#send(nth === 0 ? batch : batch.filter(mayGoOn), call)
+      }
     }
   }
 
@@ -83,24 +98,25 @@ export class Sender {
     return batches
   }
 
-  async #send(batch: readonly Outgoing[], signal: AbortSignal): Promise<void> {
-    const [since, sendable] = [monotonicMs(), batch.filter(mayGoOn)]
-    for (let failures = 1; sendable.length > 0; failures++) {
+  async #send(batch: readonly Outgoing[], call: Call): Promise<void> {
+    const { signal } = call
+    for (let [failures, sendable] = [1, batch]; sendable.length > 0; failures++) {
+      if (monotonicMs() - call.began > CALL_MS) return snooze(sendable, 0)
       try {
         settle(sendable, await this.#ask(sendable, signal))
+        call.awaySince = undefined
         this.#isBack()
         return
       } catch (error) {
         // Everything is released, since it is not the events' fault.
         if (signal.aborted) throw signal.reason
-        if (!(error instanceof DestinationUnavailable)) return this.#oneByOne(sendable, error, signal)
+        if (!(error instanceof DestinationUnavailable)) return this.#oneByOne(sendable, error, call)
         this.#wentAway(error)
+        call.awaySince ??= monotonicMs()
         const delayMs = backoffMs(failures, AWAY_BACKOFF)
-        if (monotonicMs() - since + delayMs > PATIENCE_MS) {
-          for (const { job } of sendable) job.fail(new Snooze(delayMs))
-          return
-        }
+        if (monotonicMs() - call.awaySince + delayMs > PATIENCE_MS) return snooze(sendable, AWAY_BACKOFF.maxMs)
         await sleep(delayMs, signal)
+        sendable = sendable.filter(mayGoOn)
       }
     }
   }
@@ -120,9 +136,9 @@ export class Sender {
   }
 
   /** The transport threw, perhaps because of one of them: that one must not hold up the others. */
-  async #oneByOne(batch: readonly Outgoing[], error: unknown, signal: AbortSignal): Promise<void> {
+  async #oneByOne(batch: readonly Outgoing[], error: unknown, call: Call): Promise<void> {
     if (batch.length === 1) batch[0]!.job.fail(error)
-    else for (const one of batch) await this.#send([one], signal)
+    else for (const one of batch) if (mayGoOn(one)) await this.#send([one], call)
   }
 
   #wentAway(error: Error): void {
@@ -139,6 +155,11 @@ export class Sender {
     const { name } = this.#delivery.destination
     this.#connection.log({ level: 'warn', message: `destination ${JSON.stringify(name)} is available again` })
   }
+}
+
+/** They go back, and spend no attempt. */
+function snooze(batch: readonly Outgoing[], delayMs: number): void {
+  for (const { job } of batch) job.fail(new Snooze(delayMs))
 }
 
 /** A job that was cancelled, or whose lease is lost, is not sent any more. */

@@ -2,8 +2,9 @@
  * One call of a batch handler. Each of its jobs is started, watched, aborted and ended as if it ran alone; only the call is shared.
  *
  * The slots put jobs into the batch while they start them, until it is full or no job has joined for one turn of the event loop:
- * the runner starts jobs in turns of a few milliseconds. The call begins when every job has joined with its parsed input, or has ended without one. The slot is free when all its jobs have ended: a job ends
- * with its outcome, with its timeout, or when the worker stops, whether the handler returns or not.
+ * the runner starts jobs in turns of a few milliseconds. The call begins when every job has joined with its parsed input, or has ended without one. The slot is free when
+ * all its jobs have ended and the handler has returned. It does not wait for a handler whose jobs were ended by their timeout or by
+ * a stop: that may never return.
  */
 import type { BatchJob, HeldJob } from './job.ts'
 
@@ -18,11 +19,14 @@ export interface Settle {
 interface Joined {
   readonly job: BatchJob
   readonly settle: Settle
+  hasOutcome: boolean
 }
 
 export class Batch {
   readonly #size: number
   readonly #run: RunBatch
+  /** Called if the slot becomes free after the last job has ended. */
+  readonly #onFree: () => void
   readonly #abort = new AbortController()
   /** Those that have not ended. */
   readonly #jobs = new Set<HeldJob>()
@@ -31,10 +35,14 @@ export class Batch {
   #addedBefore = 0
   #isOpen = true
   #isCalled = false
+  #hasReturned = false
+  #isAbandoned = false
+  #isFree = false
 
-  constructor(size: number, run: RunBatch) {
+  constructor(size: number, run: RunBatch, onFree: () => void) {
     this.#size = size
     this.#run = run
+    this.#onFree = onFree
     this.#closeSoon()
   }
 
@@ -52,21 +60,34 @@ export class Batch {
   /** The job has its input. Resolves or rejects with its part of the call. */
   join(held: HeldJob, make: (settle: Settle) => BatchJob): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const settle = { resolve, reject }
-      this.#joined.set(held, { job: make(settle), settle })
+      const first = (end: (value: unknown) => void) => (value: unknown) => {
+        joined.hasOutcome = true
+        end(value)
+      }
+      const settle = { resolve: first(resolve), reject: first(reject) }
+      const joined = { job: make(settle), settle, hasOutcome: false }
+      this.#joined.set(held, joined)
       this.#callWhenComplete()
     })
   }
 
-  /** The job has ended. Returns whether it was the last, so that the slot is free. */
+  /** The job has ended. Returns whether the slot is free now. */
   leave(held: HeldJob): boolean {
     this.#jobs.delete(held)
+    if (this.#joined.get(held)?.hasOutcome === false) this.#isAbandoned = true
     if (this.#jobs.size === 0) this.#isOpen = false
     else {
       this.#callWhenComplete()
       this.aborted()
     }
-    return this.#jobs.size === 0
+    return this.#becomesFree()
+  }
+
+  #becomesFree(): boolean {
+    const goesOn = this.#isCalled && !this.#hasReturned && !this.#isAbandoned
+    if (this.#jobs.size > 0 || goesOn || this.#isFree) return false
+    this.#isFree = true
+    return true
   }
 
   /** A job was aborted, or has ended: those that are left may all be aborted. */
@@ -111,6 +132,8 @@ export class Batch {
     } catch (error) {
       for (const { settle } of joined) settle.reject(error)
     }
+    this.#hasReturned = true
+    if (this.#becomesFree()) this.#onFree()
   }
 }
 

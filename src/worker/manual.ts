@@ -94,7 +94,7 @@ export class ManualJob<Output = unknown> {
   /** Done, with this result. With `tx`, done exactly when that transaction commits. */
   async complete(result?: unknown, options: { readonly tx?: Tx } = {}): Promise<void> {
     checkOptions('complete', options, ['tx'])
-    const item = { ...this.#lease, result, keepMs: this.#kind.keepMs }
+    const item = { ...this.#lease, runFrom: this.#claimed.runFrom, result, keepMs: this.#kind.keepMs }
     if (options.tx !== undefined) return this.#completeWithin(this.#lane.within(options.tx), item)
     await this.#untilNotBusy('complete', async () => {
       const { refused, busy } = await complete(this.#lane, this.#worker, [item])

@@ -67,6 +67,7 @@ export class Runner {
     const { worker, events, leaseMs, outcomeLane, leaseLane } = options
     this.#options = options
     this.#slots = options.slots
+    this.#slots.onCallEnded = () => this.#roomAgain()
     const recording = events.about('recording outcomes')
     this.#outcomes = new Outcomes(outcomeLane, worker, options.turns, options.slots.capacity, {
       known: (report, known) => this.#known(report, known),

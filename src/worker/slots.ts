@@ -74,6 +74,9 @@ export class Slots {
   #meanBytes = 0
   readonly #everyone: Pick<ClaimDemand, 'kinds' | 'queues'>
 
+  /** The handler of a batch has returned after its jobs had ended, so a slot is free. */
+  onCallEnded: () => void = () => {}
+
   constructor(handlers: ReadonlyMap<string, Handler>, concurrency: number, prefetch: number) {
     this.#concurrency = concurrency
     this.#prefetch = prefetch
@@ -171,13 +174,21 @@ export class Slots {
     if (first.batch?.takesMore !== true) {
       this.#calls++
       first.calls++
-      first.batch =
-        first.handler.runBatch === undefined ? undefined : new Batch(first.handler.size, first.handler.runBatch)
+      first.batch = this.#newBatch(first)
     }
     first.batch?.add(job)
     job.state = 'running'
     job.startedAt = now
     return job
+  }
+
+  #newBatch(slots: KindSlots): Batch | undefined {
+    const { size, runBatch } = slots.handler
+    if (runBatch === undefined) return undefined
+    return new Batch(size, runBatch, () => {
+      this.#endCall(slots)
+      this.onCallEnded()
+    })
   }
 
   #takesOne({ batch, calls, handler }: KindSlots): boolean {
@@ -192,7 +203,10 @@ export class Slots {
     this.#ended++
     const slots = this.#of(job)
     slots.running--
-    if (job.batch?.leave(job) === false) return
+    if (job.batch === undefined || job.batch.leave(job)) this.#endCall(slots)
+  }
+
+  #endCall(slots: KindSlots): void {
     this.#calls--
     slots.calls--
   }

@@ -1,6 +1,9 @@
-/** Announces keys of ordered queues in which jobs have waited for long behind the same job. */
+/**
+ * Announces keys of ordered queues in which jobs have waited for long behind the same job. If that job could run, its key is looked
+ * at again.
+ */
 import type { Lane } from '../db/lane.ts'
-import { checkOrder, longWaitingKeys } from '../jobs/order.ts'
+import { checkOrder, longWaitingKeys, lookAgain } from '../jobs/order.ts'
 import type { Events } from './events.ts'
 
 const WAITED_MS = 300_000
@@ -21,7 +24,10 @@ export class WaitingKeys {
 
   async look(): Promise<void> {
     await checkOrder(this.#lane)
-    for (const key of await longWaitingKeys(this.#lane, this.#queues, WAITED_MS)) {
+    const waiting = await longWaitingKeys(this.#lane, this.#queues, WAITED_MS)
+    const ready = waiting.filter(({ why }) => why === 'ready')
+    await lookAgain(this.#lane, ready)
+    for (const key of waiting) {
       const id = `${key.jobId} ${key.why}`
       if (this.#announced.has(id)) continue
       if (this.#announced.size >= REMEMBERED) this.#announced.clear()

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
+import { ReceiveMessageCommand } from '@aws-sdk/client-sqs'
 import { headers } from '@nats-io/transport-node'
 import { Inbox } from '../../src/inbox/index.ts'
 import { kind } from '../../src/index.ts'
@@ -51,6 +52,22 @@ test('an event that arrives by SQS and by NATS becomes one job, in order of its 
   const jobs = `from leasehold.jobs where kind = 'shop.order.paid' and partition_key = 'order:9182'`
   assert.equal(await count(db, `${jobs} and payload = '{"order": 9182}'`), 1)
   assert.equal(await count(db, `from leasehold.inbox where event_id = $1`, [`/shop ${sent.id}`]), 1)
+})
+
+test('FIFO: the key is the group, so the next event of a key waits for the one before', async (t) => {
+  const sqs = await startSqs()
+  t.after(() => sqs.stop())
+  const QueueUrl = await sqs.createQueue(`q-${randomUUID()}.fifo`, { ContentBasedDeduplication: 'false' })
+  const transport = new SqsTransport(sqs.client, { queueUrl: QueueUrl })
+  const { signal } = new AbortController()
+  for (const key of ['order:9182', 'order:9182', 'ä key that SQS would refuse'])
+    await transport.send([event({ key })], signal)
+  const asked = { QueueUrl, MaxNumberOfMessages: 10, MessageSystemAttributeNames: ['MessageGroupId' as const] }
+  const { Messages = [] } = await sqs.client.send(new ReceiveMessageCommand(asked))
+  const groups = Messages.map(({ Attributes }) => Attributes!.MessageGroupId!)
+  assert.equal(groups.length, 2, 'one of each group, until it is deleted')
+  assert.equal(groups[0], 'order:9182')
+  assert.match(groups[1]!, /^[0-9a-f]{64}$/)
 })
 
 test('an event id that a sender reuses with other data is a dead letter, whatever its envelope', needed, async (t) => {

@@ -2,10 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs'
 import { eventOf, type ReceivedEvent } from '../../src/consumer/received-event.ts'
+import { Fatal } from '../../src/index.ts'
 import { askApi } from '../../src/nats/jetstream.ts'
 import { NatsQueue } from '../../src/nats/queue.ts'
 import { NatsTransport } from '../../src/nats/transport.ts'
-import type { Transport } from '../../src/outbox/transport.ts'
+import { inProcess } from '../../src/outbox/in-process.ts'
+import type { OutgoingEvent, Transport } from '../../src/outbox/transport.ts'
 import { SqsTransport } from '../../src/sqs/transport.ts'
 import { connectTo, startNats } from '../../tools/nats.ts'
 import { startSqs } from '../../tools/sqs.ts'
@@ -28,6 +30,28 @@ export interface Opened {
 }
 
 export type Open = (undo: Undo) => Promise<Opened>
+
+/** Without a broker: it cannot be killed, and the relay alone enforces the size. */
+export const openInProcess: Open = async () => {
+  const got: ReceivedEvent[] = []
+  const receive = ({ attempt, ...event }: OutgoingEvent) => void got.push(event)
+  return {
+    secret: '',
+    transport: inProcess(receive),
+    refusing: async (type, forGood) =>
+      inProcess((event) => {
+        if (event.type === type) throw forGood ? new Fatal('never') : new Error('not now')
+        receive(event)
+      }),
+    deaf: () =>
+      inProcess((event) => {
+        receive(event)
+        throw new Error('after it was received')
+      }),
+    received: async () => got.splice(0),
+    kill: () => Promise.reject(new Error('there is no broker')),
+  }
+}
 
 export const openSqs = (isFifo: boolean): Open => {
   return async (undo) => {

@@ -72,6 +72,7 @@ test('a handler that outlives ack_wait several times keeps its message', needed,
   const handled = Promise.race([next(one, 'handled'), next(two, 'handled')])
   await send('x', {})
   await extended
+  assert.deepEqual(await left(), { waiting: 0, held: 1 }, 'an extension acknowledges nothing')
   enough.open()
   assert.equal((await handled).receiveCount, 1)
   assert.equal(one.counts().received + two.counts().received, 1)

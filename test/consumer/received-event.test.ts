@@ -20,6 +20,8 @@ test('JSON: the data is text, JSON or base64, and what is not known is an extens
     ],
     [undefined, '{"a":1}', '"x"', 'hi', 'null'],
   )
+  assert.equal(dataOf({ data: 'x', datacontenttype: 'text/plain' }), 'x')
+  assert.equal(dataOf({ data: 'x', datacontenttype: 'application/vnd.a+json; charset=utf-8' }), '"x"')
   const { extensions, key, subject } = eventOf(json({ partitionkey: 'k', tenant: 7, subject: null }))
   assert.deepEqual([extensions, key, subject], [{ tenant: 7 }, 'k', undefined])
   assert.equal(byEvent.key(json({})), '/shop e-1')

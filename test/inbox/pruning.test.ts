@@ -5,11 +5,15 @@ import { Lane } from '../../src/db/lane.ts'
 import { Inbox } from '../../src/inbox/index.ts'
 import { pruneInbox } from '../../src/inbox/pruning.ts'
 import { handle, kind } from '../../src/index.ts'
+import type { TestDatabase } from '../support/database.ts'
 import { session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { codeOf, count, scene } from '../support/worker.ts'
+import { codeOf, count, scene, statements } from '../support/worker.ts'
 
 const DAY_MS = 86_400_000
+
+/** No process takes the duty by itself. */
+const noTurns = (db: TestDatabase) => db.pool.query(`delete from leasehold.duty where name = 'inbox'`)
 
 test('an id must be kept for longer than its transport can redeliver it', async (t) => {
   const { lh } = await scene(t)
@@ -28,6 +32,7 @@ test('an id must be kept for longer than its transport can redeliver it', async 
 
 test('an id is forgotten after the retention of its own source, and not before', async (t) => {
   const { lh, db } = await scene(t)
+  await noTurns(db)
   const lane = new Lane(db.pool)
   const [orders, webhook] = [
     new Inbox(lh, { source: 'orders' }),
@@ -45,6 +50,7 @@ test('an id is forgotten after the retention of its own source, and not before',
 
 test('a redelivery in flight while its id is pruned finds the id until the prune has committed', async (t) => {
   const { lh, db } = await scene(t)
+  await noTurns(db)
   const lane = new Lane(db.pool)
   const orders = new Inbox(lh, { source: 'orders', redeliveredFor: '1h', keep: '2h' })
   await orders.once('e', () => {})
@@ -74,20 +80,24 @@ test('a worker prunes all due ids in one turn, in batches', async (t) => {
 })
 
 test('a process that only receives prunes, too, and one process of all does in an interval', async (t) => {
-  const { db, lh, leasehold } = await scene(t)
-  const options = { source: 'orders', redeliveredFor: '1h', keep: '2h' } as const
-  const isGone = (id: string) => async () => (await count(db, 'from leasehold.inbox where event_id = $1', [id])) === 0
-  const turn = async () =>
-    (await db.pool.query(`select next_at from leasehold.duty where name = 'inbox'`)).rows[0].next_at
-  const before = await turn()
-  await new Inbox(lh, options).once('first', () => {})
-  await until('the duty was taken', async () => (await turn()) > before)
+  const { db, leasehold, undo } = await scene(t)
+  const names = statements(undo)
+  const sent = (name: string) => names.filter((each) => each === name).length
+  const receive = async (id: string) => {
+    const own = new Inbox(leasehold(), { source: 'orders', redeliveredFor: '1h', keep: '2h' })
+    const before = sent('duty.take')
+    await own.once(id, () => {})
+    await until('it has asked for the duty', () => sent('duty.take') === before + 1)
+  }
+  await receive('first')
+  await until('it prunes', () => sent('inbox.prune') === 1)
   await db.clock.advance('3 hours')
-  await new Inbox(leasehold(), options).once('second', () => {})
-  await until('the first is forgotten', isGone('first'))
-  const taken = await turn()
+  await receive('second')
+  await until('the first is forgotten', async () => (await count(db, 'from leasehold.inbox')) === 1)
   await db.clock.advance('5 min')
-  await new Inbox(leasehold(), options).once('third', () => {})
-  assert.deepEqual(await turn(), taken, 'not due yet')
-  assert.equal(await count(db, 'from leasehold.inbox'), 2)
+  await receive('third')
+  await db.clock.advance('6 min')
+  await receive('fourth')
+  await until('it prunes', () => sent('inbox.prune') >= 3)
+  assert.equal(sent('inbox.prune'), 3, 'the third was not due')
 })

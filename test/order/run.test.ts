@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { claimSuspects, newClaimId, releaseClaim } from '../../src/jobs/claim.ts'
-import { complete, completeWithin } from '../../src/jobs/completion.ts'
+import { complete, completeWithin, MANY } from '../../src/jobs/completion.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { leaseOf } from '../../src/jobs/job.ts'
@@ -250,3 +250,15 @@ test('a run of a thousand jobs is completed in one batch', async (t) => {
   await completeAll(lane, worker, rest)
   await nothingLeft(db)
 })
+
+for (const count of [1, MANY]) {
+  test(`a completion of ${count} that knows no more than the leases lets the next jobs in`, async (t) => {
+    const { db, lane } = await orderedQueue(t)
+    const keys = Array.from({ length: count }, (_, n) => `key:${n}`)
+    for (const partitionKey of keys) await enqueueInKey(lane, 2, { partitionKey })
+    const heads = await claimRuns(lane, { worker, runLength: 1, limit: count })
+    assert.deepEqual(await complete(lane, worker, heads.map(leaseOf)), { refused: [], busy: [], letIn: true })
+    assert.deepEqual(await broken(db), [])
+    assert.equal((await claimRuns(lane, { limit: count })).length, count)
+  })
+}

@@ -10,11 +10,14 @@ import { count, nothingHeld, scene } from '../support/worker.ts'
 
 const step = kind<number>('step', { ordered: true, backoff: { first: 1, max: 1 } })
 
-/** Jobs 1 to `jobs` of one key. The worker has shown that it is quick, so that it claims runs; then it stops at `at`. */
+/**
+ * Jobs 1 to 200 of one key. The worker shows that it is quick, so that it claims runs. Then it stops in the first job that has three
+ * others of its run behind it, and `at` is the number of that job.
+ */
 async function inTheMiddle(
   t: TestContext,
-  { jobs = 200, at = 100, ...options }: WorkerOptions & { jobs?: number; at?: number } = {},
-  work: (job: Job<number>) => unknown = () => {},
+  options: WorkerOptions = {},
+  work: (job: Job<number>, at: number) => unknown = () => {},
 ) {
   const setting = await scene(t)
   const { db, lh } = setting
@@ -24,50 +27,52 @@ async function inTheMiddle(
   const ids = (
     await lh.enqueueMany(
       step,
-      Array.from({ length: jobs }, (_, n) => ({ input: n + 1, partitionKey: 'k' })),
+      upTo(200).map((input) => ({ input, partitionKey: 'k' })),
     )
   ).map(({ jobId }) => jobId)
+  const behind = () => count(db, 'from leasehold.job where claim_id is not null')
+  let at = Number.POSITIVE_INFINITY
   const run = handle(step, async (job) => {
     order.push(job.input)
-    if (job.input === at && order.filter((n) => n === at).length === 1) {
+    const isFirst = at === Number.POSITIVE_INFINITY && job.input > 20 && order.length === job.input
+    if (isFirst && (await count(db, `from leasehold.job where claim_id is not null and id > ${job.id}`)) >= 3) {
+      at = job.input
       arrived.open()
       await go.opened
     }
-    return work(job)
+    return work(job, at)
   })
   const start = (): Worker => setting.worker([run], { concurrency: 3, poll: 50, ...options })
   const worker = start()
   await arrived.opened
-  const behind = () => count(db, 'from leasehold.job where claim_id is not null')
-  assert.ok((await behind()) > 1, 'some are claimed behind the one that runs')
-  return { ...setting, order, ids, worker, start, go, behind }
+  return { ...setting, at, order, ids, worker, start, go, behind }
 }
 
 const upTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)
 
 test('a job behind in a run is cancelled at once, and those behind it run', async (t) => {
-  const { db, lh, ids, order, go, worker } = await inTheMiddle(t)
-  assert.equal(await lh.cancel(ids[101]!), 'requested')
+  const { db, lh, at, ids, order, go, worker } = await inTheMiddle(t)
+  assert.equal(await lh.cancel(ids[at + 1]!), 'requested')
   await until('it is cancelled', async () => (await countByStatus(db)).cancelled === 1)
-  assert.equal(order.length, 100, 'while the one in front of it still runs')
+  assert.equal(order.length, at, 'while the one in front of it still runs')
   go.open()
   await until('the others are completed', () => worker.tally.completed === 199)
   assert.deepEqual(
     order,
-    upTo(200).filter((n) => n !== 102),
+    upTo(200).filter((n) => n !== at + 2),
   )
   await nothingLeft(db)
 })
 
 test('a pause returns the rest of a run, and the one that runs goes on', async (t) => {
-  const { db, lh, order, go, behind, worker } = await inTheMiddle(t)
+  const { db, lh, at, order, go, behind, worker } = await inTheMiddle(t)
   await lh.pause({ queue: 'step' })
   await until('the rest is returned', async () => (await behind()) === 1)
   assert.deepEqual(await broken(db), [])
   go.open()
-  await until('the one that ran is completed', () => worker.tally.completed === 100)
+  await until('the one that ran is completed', () => worker.tally.completed === at)
   assert.equal(await behind(), 0)
-  assert.deepEqual(order, upTo(100))
+  assert.deepEqual(order, upTo(at))
   await lh.resume({ queue: 'step' })
   await until('all are completed', () => worker.tally.completed === 200)
   assert.deepEqual(order, upTo(200))
@@ -75,37 +80,37 @@ test('a pause returns the rest of a run, and the one that runs goes on', async (
 })
 
 test('a worker that stops in the middle of a run finishes its job, and releases the rest', async (t) => {
-  const { db, order, go, worker, start } = await inTheMiddle(t)
+  const { db, at, order, go, worker, start } = await inTheMiddle(t)
   const stopped = worker.stop({ grace: '60s' })
   go.open()
   await stopped
-  assert.deepEqual(order, upTo(100))
+  assert.deepEqual(order, upTo(at))
   await nothingHeld(db)
   assert.deepEqual(await broken(db), [])
   const next = start()
-  await until('the rest is completed', () => next.tally.completed === 100)
+  await until('the rest is completed', () => next.tally.completed === 200 - at)
   assert.deepEqual(order, upTo(200))
   await nothingLeft(db)
 })
 
 test('a worker that stops without grace releases its job with the rest of the run', async (t) => {
-  const { db, order, worker, start, go } = await inTheMiddle(t)
+  const { db, at, order, worker, start, go } = await inTheMiddle(t)
   await worker.stop({ grace: 0 })
   assert.deepEqual(await broken(db), [])
   await nothingHeld(db)
   const next = start()
-  await until('the rest is completed', () => next.tally.completed === 101)
-  assert.deepEqual(order, [...upTo(100), ...upTo(200).slice(99)])
+  await until('the rest is completed', () => next.tally.completed === 201 - at)
+  assert.deepEqual(order, [...upTo(at), ...upTo(200).slice(at - 1)])
   go.open()
 })
 
 test('jobs that are completed in their own transactions run one after the other', async (t) => {
-  const { db, order, go, worker } = await inTheMiddle(t, { jobs: 60, at: 40 }, async (job) => {
-    if (job.input >= 40) await withTransaction(db.pool, (tx) => job.complete(tx))
+  const { db, order, go, worker } = await inTheMiddle(t, {}, async (job, at) => {
+    if (job.input >= at) await withTransaction(db.pool, (tx) => job.complete(tx))
   })
   go.open()
-  await until('all are completed', () => worker.tally.completed === 60)
-  assert.deepEqual(order, upTo(60))
+  await until('all are completed', () => worker.tally.completed === 200)
+  assert.deepEqual(order, upTo(200))
   await nothingLeft(db)
 })
 

@@ -1,9 +1,10 @@
 // Transports that fail in unusual ways, events that cannot be sent, and relays that cannot work.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deliver, destination, inProcess } from '../../src/outbox/index.ts'
+import { DestinationUnavailable, deliver, destination, inProcess } from '../../src/outbox/index.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
-import { codeOf, statements } from '../support/worker.ts'
+import { codeOf, count, statements } from '../support/worker.ts'
 import { ACKNOWLEDGED, numberOf, outboxScene, scripted } from './scene.ts'
 
 test('a transport that throws at one event sends the others', async (t) => {
@@ -16,6 +17,32 @@ test('a transport that throws at one event sends the others', async (t) => {
   })
   const { worker } = relay([deliver(billing, transport)])
   await until('all have ended', () => worker.tally.completed === 9 && worker.tally.deadLetters === 1)
+})
+
+test('a batch waits half a minute for a destination that is away, and then goes back with no attempt spent', async (t) => {
+  const clock = movableTimers(t)
+  const { db, publishMany, destination, relay } = await outboxScene(t)
+  const billing = await destination('billing', { maxAttempts: 1 })
+  await publishMany(Array.from({ length: 4 }, (_, n) => ({ key: `k${n}`, data: { n } })))
+  let isAway = true
+  const transport = scripted(
+    () => {
+      if (isAway) throw new DestinationUnavailable('connection refused')
+      return ACKNOWLEDGED
+    },
+    { batchBytes: 10 },
+  )
+  const { worker } = relay([deliver(billing, transport, { concurrency: 1 })], { lease: '10m' })
+  await until('it was tried', () => transport.batches.length > 0)
+  assert.equal(worker.tally.snoozed, 0)
+  clock.pass(31_000)
+  await until('all have gone back', () => worker.tally.snoozed === 4)
+  const tries = new Set(transport.numbers())
+  assert.equal(tries.size, 4, 'each was tried, and those behind the first did not wait')
+  assert.equal(await count(db, 'from leasehold.job where attempts > 0'), 0)
+  isAway = false
+  await db.clock.advance('1 minute')
+  await until('all are sent', () => worker.tally.completed === 4)
 })
 
 test('a transport that does not answer for each event loses none', async (t) => {

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { withTransaction } from '../../src/index.ts'
 import { type DestinationOptions, destination, Outbox } from '../../src/outbox/index.ts'
+import { waitUntilBlocked } from '../support/database.ts'
 import { broken } from '../support/order.ts'
+import { session } from '../support/queue.ts'
 import { codeOf, count, statements } from '../support/worker.ts'
 import { outboxScene } from './scene.ts'
 
@@ -110,6 +112,34 @@ test('events of one key are ordered, and an event without a key waits for none',
     { id: ids[2], key: ids[2], blocked: false },
     { id: ids[3], key: ids[3], blocked: false },
   ])
+})
+
+test('events of a key have their places in the order of their commits, also if one has waited for another key', async (t) => {
+  const { db, outbox, publish, destination } = await outboxScene(t)
+  await destination('billing')
+  const [holder, waiter, observer] = [await session(db), await session(db), await db.connect()]
+  await holder.client.query('begin')
+  await outbox.publish(holder.client, { type: 'a', key: 'held' })
+  await waiter.client.query('begin')
+  const waiting = outbox.publishMany(waiter.client, [
+    { type: 'a', key: 'held' },
+    { type: 'second', key: 'shared' },
+  ])
+  await waitUntilBlocked(observer, waiter.pid)
+  await publish({ type: 'first', key: 'shared' })
+  await holder.client.query('commit')
+  await waiting
+  await waiter.client.query('commit')
+  const { rows } = await db.pool.query("select type from leasehold.event where key = 'shared' order by place")
+  assert.deepEqual(
+    rows.map(({ type }) => type),
+    ['first', 'second'],
+  )
+  const jobs = await db.pool.query(
+    `select e.type from leasehold.job j join leasehold.event e on e.id = (j.payload ->> 'id')::uuid
+     where e.key = 'shared' order by j.key_seq`,
+  )
+  assert.deepEqual(jobs.rows, rows)
 })
 
 test('an event of SQL is a CloudEvent in the JSON format', async (t) => {
