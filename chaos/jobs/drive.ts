@@ -3,28 +3,23 @@ import { setMaxListeners } from 'node:events'
 import fs from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { DriveOptions } from '../common/command.ts'
 import { Crew, type Post } from '../common/crew.ts'
+import { Striker } from '../common/striker.ts'
 import { unless } from '../common/unless.ts'
+import { type Line, noteStalls, readWitness } from '../common/witness.ts'
 import { gather, type Rows } from './evidence.ts'
+import type { FaultCard } from './faults/deck.ts'
 import type { Role, Scene } from './faults/scene.ts'
-import { Striker } from './faults/strike.ts'
+import { CARRIED_OUT } from './faults/strike.ts'
 import { CLOSES_CLAIM_OF_LOST_COMPLETION, PUT_CLAIMS_BACK } from './known.ts'
 import type { Plan } from './plan.ts'
 import { PLANTS } from './plants/all.ts'
 import type { Orders } from './programs/process.ts'
-import { type Line, noteStalls, readWitness } from './witness.ts'
 import { createWorld, sessions, type World } from './world.ts'
 
 export const LEASE_MS = 2_000
 export const SWEEP_MS = 500
-
-export interface DriveOptions {
-  readonly plant?: string
-  /** For everything to come to its end, once it is calm. */
-  readonly settleMs?: number
-  readonly say?: (line: string) => void
-  readonly signal?: AbortSignal
-}
 
 export interface Evidence {
   readonly lines: readonly Line[]
@@ -62,7 +57,7 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
   let crew: Crew | undefined
   const names = new Map<number, string>()
   const nameOf = (process: number) => names.get(process)!
-  let striker: Striker | undefined
+  let striker: Striker<FaultCard, Scene> | undefined
   let stopNoting = () => {}
   try {
     const { witness, directory } = world
@@ -92,7 +87,7 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     // Under another name first, so that it is never read half written.
     fs.writeFileSync(`${startFile}.new`, String(startedAt))
     fs.renameSync(`${startFile}.new`, startFile)
-    striker = new Striker(sceneOf(world, crew, nameOf, signal))
+    striker = new Striker(CARRIED_OUT, sceneOf(world, crew, nameOf, signal))
     if (bug?.repeated !== undefined) void repeat(world, bug.repeated, over.signal)
     for (const card of plan.faults) {
       await unless(signal, startedAt + card.atMs - Date.now())

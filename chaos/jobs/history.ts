@@ -1,7 +1,8 @@
 /** Combines the witness files and the database: by work, by process, by time. It judges nothing. */
+
+import type { Line } from '../common/witness.ts'
 import type { AttemptRow, JobRow, Rows } from './evidence.ts'
 import type { Plan } from './plan.ts'
-import type { Line } from './witness.ts'
 import type { Script } from './workload.ts'
 
 export interface Span {

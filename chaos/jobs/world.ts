@@ -13,7 +13,7 @@ import { memoryDirectory } from '../../tools/memory-directory.ts'
 import { type PgBouncer, startPgBouncer } from '../../tools/pgbouncer.ts'
 import { type PostgresOptions, type PostgresServer, startPostgres } from '../../tools/postgres.ts'
 import { PRIMARY, type Standby, startStandby } from '../../tools/standby.ts'
-import { Witness } from './witness.ts'
+import { Witness } from '../common/witness.ts'
 import { WORKLOADS } from './workloads/all.ts'
 
 const DATABASE = 'chaos'

@@ -1,9 +1,10 @@
 // A short, made-up history of a chaos run of jobs, correct in every detail. Tests change one thing, and the checker must
 // report the broken rule.
+
+import type { Line } from '../../chaos/common/witness.ts'
 import type { AttemptRow, JobRow, Rows } from '../../chaos/jobs/evidence.ts'
 import { type History, historyOf } from '../../chaos/jobs/history.ts'
 import type { Plan } from '../../chaos/jobs/plan.ts'
-import type { Line } from '../../chaos/jobs/witness.ts'
 import type { Script } from '../../chaos/jobs/workload.ts'
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }

@@ -1,5 +1,5 @@
 import type { Crew, Victim } from '../../common/crew.ts'
-import type { Witness } from '../witness.ts'
+import type { Witness } from '../../common/witness.ts'
 import type { World } from '../world.ts'
 
 export type Role = 'worker' | 'hand' | 'producer'

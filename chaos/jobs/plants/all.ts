@@ -1,5 +1,6 @@
 /** Bugs that can be planted, to check that the checker detects them. */
-import { inFunction, type Plant, trigger } from './plant.ts'
+import { inFunction, trigger } from '../../common/plant-sql.ts'
+import type { Plant } from './plant.ts'
 
 const KILLS = ['SIGKILL worker', 'SIGSTOP worker']
 
@@ -210,8 +211,4 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     faults: ['SIGKILL producer'],
     leaks: 'memory',
   },
-}
-
-export function isPlant(name: string): boolean {
-  return Object.hasOwn(PLANTS, name)
 }

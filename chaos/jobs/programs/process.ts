@@ -5,8 +5,8 @@
 import pg from 'pg'
 import * as library from '../../../src/index.ts'
 import { randomFrom } from '../../../tools/seeded-random.ts'
+import { noteStalls, Witness } from '../../common/witness.ts'
 import { plantInProcess } from '../plants/in-process.ts'
-import { noteStalls, Witness } from '../witness.ts'
 import type { Input, Run, Workload } from '../workload.ts'
 import { WORKLOADS } from '../workloads/all.ts'
 

@@ -1,8 +1,8 @@
 /** Rules for events and rows: a reported outcome is recorded, and a dead letter is reported. */
 import { type Finding, finding } from '../../common/finding.ts'
+import type { Line } from '../../common/witness.ts'
 import type { JobRow } from '../evidence.ts'
 import { claimKey, groupedBy, type History, touches } from '../history.ts'
-import type { Line } from '../witness.ts'
 import { workloadOf } from '../workloads/all.ts'
 import { violationOf } from './work.ts'
 

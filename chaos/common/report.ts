@@ -1,14 +1,19 @@
-import type { Finding } from '../common/finding.ts'
-import { countLines, findingLines } from '../common/report-lines.ts'
-import type { Plan } from './plan.ts'
+/** The result of a run, for people and for programs. */
+import type { Finding } from './finding.ts'
+import { countLines, findingLines } from './report-lines.ts'
 
 export type Verdict = 'held' | 'broken' | 'void'
 
-/** Its exit codes. 2 is for a wrong command. */
+/** Its exit codes. 2 is for a wrong command, and for a program that is missing. */
 export const EXIT_CODES: Readonly<Record<Verdict, number>> = { held: 0, broken: 1, void: 3 }
 
 export interface Result {
-  readonly plan: Plan
+  readonly plan: {
+    readonly seed: number
+    readonly durationMs: number
+    readonly steps: readonly unknown[]
+    readonly faults: readonly { readonly fault: string }[]
+  }
   readonly command: string
   /** Of the witness files. */
   readonly directory: string

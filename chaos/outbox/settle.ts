@@ -1,0 +1,73 @@
+/**
+ * The end of a run. First everything arrives that no poison event holds up; then an operator lets the blocked keys go on, one dead
+ * letter after the other, and the rest arrives. So a poison event that delays another key shows.
+ */
+import type { Crew } from '../common/crew.ts'
+import { unless } from '../common/unless.ts'
+import { DESTINATIONS, LANES, STREAMS } from './destinations.ts'
+import { askJetStream, type World } from './world.ts'
+
+const LOOK_EVERY_MS = 250
+/** A key that could not be judged when its last job left is looked at by a later claim. */
+const QUIET_LOOKS = 8
+
+export interface Settling {
+  readonly world: World
+  readonly crew: Crew
+  readonly producers: readonly number[]
+  readonly withinMs: number
+  readonly signal: AbortSignal
+}
+
+/** Returns what is left when the time is over. */
+export async function settle(run: Settling): Promise<string[]> {
+  const { world, withinMs } = run
+  const deadline = performance.now() + withinMs
+  let left = await quiet(run, deadline)
+  world.witness.write('quiet', { left })
+  while (left.length === 0 && (await unblock(world)) > 0) left = await quiet(run, deadline)
+  return left
+}
+
+async function quiet(run: Settling, deadline: number): Promise<string[]> {
+  for (let looks = 0; ; ) {
+    const left = await whatIsLeft(run).catch((error) => [`an answer: ${error}`])
+    looks = left.length === 0 ? looks + 1 : 0
+    if (looks === QUIET_LOOKS || performance.now() > deadline) return left
+    await unless(run.signal, LOOK_EVERY_MS)
+    run.signal.throwIfAborted()
+  }
+}
+
+/** Jobs that wait behind a dead letter are not counted. */
+async function whatIsLeft({ world, crew, producers }: Settling): Promise<string[]> {
+  const { rows } = await world.publishing.query(
+    `select queue, status::text, label, count(*)::int from leasehold.jobs
+     where queue like 'outbox:%' and status in ('pending', 'processing') and label is distinct from 'blocked' group by 1, 2, 3`,
+  )
+  const left = rows.map(({ queue, status, label, count }) => `${count} in ${queue} ${status} ${label ?? ''}`.trim())
+  for (const seat of producers) if (!crew.hasSaid(seat, 'done')) left.push(`a producer on seat ${seat}`)
+  for (const stream of STREAMS)
+    for (let lane = 0; lane < LANES; lane++) {
+      type Info = { num_pending: number; num_ack_pending: number }
+      const { num_pending: waiting, num_ack_pending: held } = await askJetStream<Info>(
+        world.nats,
+        `CONSUMER.INFO.${stream}.${stream}-${lane}`,
+      )
+      if (waiting + held > 0) left.push(`${waiting + held} in ${stream}.${lane}`)
+    }
+  const { visible, inFlight } = await world.sqs.depth(world.queueUrl)
+  if (visible + inFlight > 0) left.push(`${visible + inFlight} in SQS`)
+  return left
+}
+
+async function unblock({ leasehold, witness }: World): Promise<number> {
+  const { queue, name } = DESTINATIONS.stock
+  const blocked = (await leasehold.blockedKeys({ queue, limit: 1_000 })).filter(({ why }) => why === 'dead_letter')
+  for (const { partitionKey } of blocked) {
+    const askedAt = Date.now()
+    const outcome = await leasehold.unblock({ queue, partitionKey }, { by: 'chaos' })
+    witness.write('unblock', { destination: name, key: partitionKey, outcome, askedAt })
+  }
+  return blocked.length
+}
