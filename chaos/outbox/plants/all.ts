@@ -77,13 +77,13 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     ),
   },
   'changed-bytes': {
-    what: 'some events lose the last byte of their data',
+    what: 'some events get one more byte of data',
     breaks: /byte by byte/,
     faults: ['SIGKILL relay'],
     sql: trigger(
       'leasehold.event',
       'before insert',
-      `if get_byte(new.data, 6) % 3 = 0 then new.data := new.data || '\\x20'::bytea; end if; return new;`,
+      `if hashtext(new.id::text) % 3 = 0 then new.data := new.data || '\\x20'::bytea; end if; return new;`,
     ),
   },
 }
