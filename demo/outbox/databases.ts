@@ -45,6 +45,13 @@ export class Databases {
     return { billing: of('billing'), shipping: of('shipping') }
   }
 
+  async published(): Promise<number> {
+    const { rows } = await this.#pools.shop.query<{ events: number }>(
+      'select count(*)::integer as events from leasehold.event',
+    )
+    return rows[0]!.events
+  }
+
   async paid(): Promise<number> {
     return (await this.#orders()).length
   }

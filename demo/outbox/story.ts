@@ -67,7 +67,12 @@ async function tillDies({ crew, databases, screen, isUnprotected, signal }: Stag
   const paid = (await databases.paid()) - (half - first)
   screen.say(`kill -9: ${till.name} died in the middle of ${payments} payments, ${at}.`, 'red')
   if (isUnprotected) screen.say(`Damage: ${paid} orders are paid, and no message about them was sent.`, 'red')
-  else screen.say('Right: neither these orders nor their events exist. They were one transaction.', 'green')
+  else {
+    const events = (await databases.published()) - (half - first)
+    const isRight = paid === 0 && events === 0
+    const found = `of these, ${paid} orders are paid and ${events} events exist. They were one transaction.`
+    screen.say(isRight ? `Right: ${found}` : `Wrong: ${found}`, isRight ? 'green' : 'red')
+  }
   const second = await crew.hire('till')
   await second.pay(first, last, signal)
   screen.say(`${second.name} pays those of the ${ACTS.till} orders that are not paid.`)
@@ -125,7 +130,8 @@ async function receiversDie(stage: Stage, till: Hand, billing: Hand, shipping: H
     return
   }
   screen.say(
-    `Right: after ${VISIBILITY} SQS and NATS delivered them again to new receivers. Their inbox had the ids: no second effect.`,
+    `Right: after ${VISIBILITY} SQS and NATS delivered them again to new receivers. Their inbox had the ids: ` +
+      `${after.doubled - before.doubled} second effects.`,
     'green',
   )
 }

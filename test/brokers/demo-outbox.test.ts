@@ -27,6 +27,7 @@ test(
       const [, duplicates] = new RegExp(`^  ${receiver} +\\d+ +(\\d+) \\(`, 'm').exec(demo.output) ?? []
       assert.ok(Number(duplicates) > 0, demo.output)
     }
+    assert.match(demo.output, /of these,\s+0\s+orders\s+are\s+paid\s+and\s+0\s+events\s+exist/)
     assert.equal(demo.output.match(/^.*kill -9: /gm)?.length, 5, demo.output)
     assert.ok(!demo.output.includes('\x1b'), 'without a terminal there are no escape codes')
     for (const line of demo.output.split('\n')) assert.ok(line.length <= 100, line)
