@@ -18,16 +18,7 @@ import { MAX_CLAIM } from '../jobs/claim.ts'
 import { Batch } from './batch.ts'
 import type { Handler } from './handler.ts'
 import type { HeldJob } from './job.ts'
-
-const AHEAD_MS = 100
-const AHEAD_ROUND_TRIPS = 4
-const AHEAD_MS_AT_MOST = 1_000
-const AHEAD_BYTES = 2 ** 25
-/** The mean is that of about so many jobs. */
-const MEAN_OF = 32
-const MEASURE_EVERY_MS = 10
-/** What was measured this long ago counts for a third. */
-const MEMORY_MS = 100
+import { Pace } from './pace.ts'
 
 interface KindSlots {
   readonly handler: Handler
@@ -65,13 +56,10 @@ export class Slots {
   /** Jobs in these calls. */
   #running = 0
   #waiting = 0
+  /** Jobs of runs, behind another. */
+  #behind = 0
   #sequence = 0
-  #ended = 0
-  #perMs = 0
-  #meanRunning = 0
-  #measuredAt = monotonicMs()
-  #roundTripMs = 0
-  #meanBytes = 0
+  readonly #pace = new Pace()
   readonly #everyone: Pick<ClaimDemand, 'kinds' | 'queues'>
 
   /** The handler of a batch has returned after its jobs had ended, so a slot is free. */
@@ -120,29 +108,29 @@ export class Slots {
 
   /** How long the last claim took, from sending to its answer. */
   noteRoundTrip(ms: number): void {
-    this.#roundTripMs = ms
+    this.#pace.roundTripMs = ms
   }
 
   /** Holds a job of a run until it is its turn. It takes no slot meanwhile. */
   hold(job: HeldJob): void {
     job.state = 'behind'
+    this.#behind++
     this.#jobs.add(job)
   }
 
   /** Jobs of a run are held behind another. */
   get holdsRuns(): boolean {
-    for (const { state } of this.#jobs) if (state === 'behind') return true
-    return false
+    return this.#behind > 0
   }
 
   add(job: HeldJob): void {
     const slots = this.#of(job)
+    if (job.state === 'behind') this.#behind--
     job.state = 'waiting'
     job.sequence = ++this.#sequence
     slots.waiting.push(job)
     slots.held++
-    const bytes = job.claimed.payload.length
-    this.#meanBytes = this.#sequence === 1 ? bytes : this.#meanBytes + (bytes - this.#meanBytes) / MEAN_OF
+    this.#pace.noteInput(job.claimed.payload.length)
     this.#waiting++
     this.#jobs.add(job)
   }
@@ -200,7 +188,7 @@ export class Slots {
     job.state = 'reporting'
     job.endedAt = now
     this.#running--
-    this.#ended++
+    this.#pace.ended++
     const slots = this.#of(job)
     slots.running--
     if (job.batch === undefined || job.batch.leave(job)) this.#endCall(slots)
@@ -215,6 +203,7 @@ export class Slots {
   withdraw(job: HeldJob): void {
     const slots = this.#of(job)
     if (job.state === 'behind') {
+      this.#behind--
       job.state = 'reporting'
       slots.held++
       return
@@ -233,6 +222,7 @@ export class Slots {
 
   /** A job behind another that is held no more. */
   forget(job: HeldJob): void {
+    if (job.state === 'behind') this.#behind--
     job.state = 'done'
     this.#jobs.delete(job)
   }
@@ -242,7 +232,7 @@ export class Slots {
    * no slot, since no other worker could run them.
    */
   get runLength(): number {
-    return Math.min(1 + Math.floor(this.#ahead() / Math.max(1, this.#meanRunning)), MAX_CLAIM)
+    return Math.min(1 + Math.floor(this.#pace.aheadOfEach(this.#prefetch)), MAX_CLAIM)
   }
 
   /** Better to wait until more slots are free than to claim a few, unless some stand idle. */
@@ -256,7 +246,7 @@ export class Slots {
    * than the kind with the least room has. If it comes back full, `after` it the next asks for those with more room alone.
    */
   demand(after?: ClaimDemand): ClaimDemand | undefined {
-    this.#measure()
+    this.#pace.measure(this.#running)
     if (after === undefined ? !this.wantsMore() : !after.narrowed) return undefined
     const free = Math.min(this.#wanted() - this.#waiting - this.#running, MAX_CLAIM)
     const allowance = (slots: KindSlots) => this.#allowance(slots)
@@ -282,18 +272,7 @@ export class Slots {
   }
 
   #ahead(): number {
-    const windowMs = Math.min(Math.max(AHEAD_MS, AHEAD_ROUND_TRIPS * this.#roundTripMs), AHEAD_MS_AT_MOST)
-    return Math.min(this.#prefetch, this.#perMs * windowMs, AHEAD_BYTES / Math.max(1, this.#meanBytes))
-  }
-
-  #measure(): void {
-    const elapsed = monotonicMs() - this.#measuredAt
-    if (elapsed < MEASURE_EVERY_MS) return
-    const old = Math.exp(-elapsed / MEMORY_MS)
-    this.#perMs = old * this.#perMs + (1 - old) * (this.#ended / elapsed)
-    this.#meanRunning = old * this.#meanRunning + (1 - old) * this.#running
-    this.#ended = 0
-    this.#measuredAt += elapsed
+    return this.#pace.ahead(this.#prefetch)
   }
 
   #of(job: HeldJob): KindSlots {

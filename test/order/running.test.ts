@@ -111,6 +111,10 @@ test('jobs that are completed in their own transactions run one after the other'
   go.open()
   await until('all are completed', () => worker.tally.completed === 200)
   assert.deepEqual(order, upTo(200))
+  await until(
+    'a claim has looked at the emptied key',
+    async () => (await count(db, 'from leasehold.order_check')) === 0,
+  )
   await nothingLeft(db)
 })
 

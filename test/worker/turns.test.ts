@@ -14,7 +14,9 @@ import { newWorker } from '../support/queue.ts'
 
 const worker = newWorker()
 const items = (count = 1): Completion[] =>
-  Array.from({ length: count }, (_, n) => ({ jobId: String(n + 1) as JobId, claimId: newClaimId(), generation: 1 }))
+  Array.from({ length: count }, (_, n) => {
+    return { jobId: String(n + 1) as JobId, claimId: newClaimId(), generation: 1, runFrom: null }
+  })
 
 /** `sent`: the statements, by their names. `answer()` replies to the one in flight, in order. */
 function scene(t: TestContext) {
@@ -25,7 +27,8 @@ function scene(t: TestContext) {
     const name = /^-- (\S+)/.exec(text)![1]!
     sent.push(name)
     const fields = ['available_at', 'completed', 'done'].map((column) => ({ name: column }))
-    const rows = name === 'job.claim' ? [] : [[null, values[0], 't']]
+    // A claim that finds everything paused.
+    const rows = [[null, values[0], 't']]
     return new Promise((resolve) => open.push(() => resolve({ rows, fields })))
   }
   const lane = new Lane({ query } as never)
