@@ -120,8 +120,9 @@ async function receiversDie(stage: Stage, till: Hand, billing: Hand, shipping: H
   await Promise.all((['billing', 'billing', 'shipping', 'shipping'] as const).map((role) => crew.hire(role)))
   await settled(stage)
   const after = await damages(databases)
+  const doubled = after.invoicesTwice - before.invoicesTwice
   if (isUnprotected) {
-    const [doubled, lost] = [after.doubled - before.doubled, after.lost - before.lost]
+    const lost = after.lost - before.lost
     screen.say(
       `Damage: SQS delivered its messages again, and ${doubled} orders have two invoices. NATS did not, since they were ` +
         `acknowledged, and ${lost} orders will never be shipped.`,
@@ -131,7 +132,7 @@ async function receiversDie(stage: Stage, till: Hand, billing: Hand, shipping: H
   }
   screen.say(
     `Right: after ${VISIBILITY} SQS and NATS delivered them again to new receivers. Their inbox had the ids: ` +
-      `${after.doubled - before.doubled} second effects.`,
+      `${doubled} second invoices, ${after.shippedTwice - before.shippedTwice} second shipments.`,
     'green',
   )
 }
@@ -157,9 +158,9 @@ async function settled({ brokers, databases, signal }: Stage): Promise<void> {
   await until(async () => (await brokers.left()) === 0, signal)
 }
 
-async function damages(databases: Databases): Promise<{ lost: number; doubled: number }> {
-  const [{ doubled }, { lost }] = await Promise.all([databases.damage('billing'), databases.damage('shipping')])
-  return { doubled, lost }
+async function damages(databases: Databases): Promise<{ invoicesTwice: number; shippedTwice: number; lost: number }> {
+  const [invoices, shipments] = await Promise.all([databases.damage('billing'), databases.damage('shipping')])
+  return { invoicesTwice: invoices.doubled, shippedTwice: shipments.doubled, lost: shipments.lost }
 }
 
 function rangeOf(act: keyof typeof ACTS): [first: number, last: number] {
