@@ -13,3 +13,17 @@ where ctid = any (array(
   for update skip locked
 ))
 returning source`
+
+// Whether and when events were received. A receiver knows an event by its id, or by its source and id (byEvent): both are looked up.
+// An event without a row whose row would be forgotten by now is marked.   $1 source  $2 ids  $3 their sources
+// $4 when they were published, in ms  $5 keep for so many ms
+export const READ_RECEIPTS = `-- inbox.read_receipts
+select extract(epoch from r.received_at) * 1000 as received_ms, r.duplicates,
+  leasehold.clock() > to_timestamp(e.published_ms / 1000) + $5::float8 * interval '1 ms' as is_past
+from unnest((select $2::text[]), (select $3::text[]), (select $4::float8[])) with ordinality as e (id, source, published_ms, nth)
+cross join lateral (
+  select min(i.received_at) as received_at, sum(i.duplicates) + count(*) - 1 as duplicates
+  from leasehold.inbox i
+  where i.source = $1 and i.event_id = any (array[e.id, e.source || ' ' || e.id])
+) r
+order by e.nth`

@@ -26,6 +26,7 @@ import { beInATransaction } from '../jobs/completion.ts'
 import type { Enqueued } from '../jobs/enqueue.ts'
 import { RECEIVE } from './inbox.sql.ts'
 import { prunerOf } from './pruning.ts'
+import { type Receipt, readReceipts, type SentEvent } from './receipts.ts'
 
 const DAY_MS = 86_400_000
 const SOURCE_BYTES = 200
@@ -117,6 +118,14 @@ export class Inbox {
     const lane = this.#connection.lane.within(tx)
     await beInATransaction(lane)
     return this.#receive(lane, event)
+  }
+
+  /**
+   * Which of these events were received, in their order: what a sender needs for `outbox.reconcile()`. At most 10,000 a call. An event
+   * is found by its id, or by source and id, as `byEvent` stores it.
+   */
+  receipts(events: readonly SentEvent[]): Promise<Receipt[]> {
+    return readReceipts(this.#connection.lane, this.source, this.keepMs, events)
   }
 
   #check(eventId: string, options: ReceiveOptions): NewEvent {

@@ -15,14 +15,11 @@
 // took a third longer for batches of one, a tenth for batches of a hundred (decisions/0024). No id stands twice in $1. Lists are
 // searched from their beginning, so they hold 50 jobs at most.
 //   $1 ids  $2 claim ids  $3 results  $4 keep in the archive for so many ms; null: not at all  $5 worker id
-const COMPLETED = `with ended as (
-  delete from leasehold.job
-  where id = any (array(
-    select id from leasehold.job
-    where id = any ((select $1::bigint[])::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
-    for update skip locked
-  ))
-  returning id, available_at, created_at, lease_generation, claim_id, claimed_at, attempts, max_attempts, priority,
+const HELD = `from leasehold.job
+  where id = any ((select $1::bigint[])::bigint[]) and claim_id = ($2::bigint[])[array_position($1::bigint[], id)]
+  for update skip locked`
+
+const RECORD = `returning id, available_at, created_at, lease_generation, claim_id, claimed_at, attempts, max_attempts, priority,
     partition_bucket, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq
 ), archived as (
   insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
@@ -39,23 +36,46 @@ const COMPLETED = `with ended as (
   where keep_ms is not null or idempotency_key is not null
 )`
 
+const COMPLETED = `with ended as (
+  delete from leasehold.job where id = any (array(
+    select id ${HELD}
+  ))
+  ${RECORD}`
+
 export const COMPLETE = `-- job.complete
 ${COMPLETED}
 select array_agg(id) as completed from ended`
 
 // Of jobs of ordered queues. let_in: how many jobs of the same keys can be claimed now.
-//   $6 the place of the first job of each one's run
+// A job is not recorded before one that ran before it: if that one is locked, both are busy, and are sent again.
+//   $6 the place of the first job of each one's run; null: the queue is not ordered
+const COMPLETED_IN_ORDER = `with held as materialized (
+  select locked.*, ($6::bigint[])[array_position($1::bigint[], id)] as run_from, array_agg(id) over () as all_held
+  from (select id, queue, partition_key, key_seq, claim_id ${HELD}) as locked
+), ended as (
+  delete from leasehold.job where id = any (array(
+    select id from held
+    where run_from is null or (
+      select true from leasehold.job ahead
+      where ahead.queue = held.queue and ahead.partition_key = held.partition_key and ahead.key_seq >= held.run_from
+        and ahead.key_seq < held.key_seq and ahead.claim_id = held.claim_id
+        and ahead.id <> all (held.all_held)
+      limit 1
+    ) is null
+  ))
+  ${RECORD}`
+
 const LET_IN = `select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
     array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null),
     array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)`
 
 export const COMPLETE_IN_ORDER = `-- job.complete_in_order
-${COMPLETED}
+${COMPLETED_IN_ORDER}
 ${LET_IN}
   ) end as let_in
 from ended`
 
-// In the caller's transaction, which may stay open.
+// In the caller's transaction, which may stay open. What ran before may not be recorded yet.
 export const COMPLETE_WITHIN = `-- job.complete_within
 ${COMPLETED}
 ${LET_IN}, is_open => true
@@ -75,7 +95,7 @@ from leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, yo
 // The completion comes first, as a left join makes sure of: the claim finds the jobs that it lets in.
 //   $1–$6 as for COMPLETE_IN_ORDER  $7–$18 as $6–$17 of TURN
 export const TURN_IN_ORDER = `-- job.turn_in_order
-${COMPLETED}
+${COMPLETED_IN_ORDER}
 select claimed.*, completed, let_in
 from (
   ${LET_IN}

@@ -48,6 +48,9 @@ export class NatsQueue implements Broker, Pollable {
   readonly #options: NatsQueueOptions
   readonly #pullSubject: string
   #ready: Promise<void> | undefined
+  /** Ends each pull that waits. */
+  readonly #waiting = new Set<() => void>()
+  #isWatching = false
 
   constructor(connection: NatsConnection, options: NatsQueueOptions) {
     this.#connection = connection
@@ -63,6 +66,7 @@ export class NatsQueue implements Broker, Pollable {
       throw error
     })
     await this.#ready
+    this.#watch()
     const there = await this.#pull({ batch: most, no_wait: true }, ANSWER_MS, signal)
     if (there.length > 0 || signal.aborted) return there
     return this.#pull({ batch: 1, expires: WAIT_MS * NS_PER_MS }, WAIT_MS + ANSWER_MS, signal)
@@ -88,6 +92,7 @@ export class NatsQueue implements Broker, Pollable {
       }
       subscription = connection.subscribe(reply, { callback })
       signal.addEventListener('abort', onAbort)
+      this.#waiting.add(onAbort)
       connection.publish(this.#pullSubject, JSON.stringify(request), { reply })
     })
     try {
@@ -96,9 +101,22 @@ export class NatsQueue implements Broker, Pollable {
       if (received.length === 0) throw error // Otherwise they are ours, and the next pull shows what is wrong.
     } finally {
       signal.removeEventListener('abort', onAbort)
+      this.#waiting.delete(onAbort)
       subscription?.unsubscribe()
     }
     return received
+  }
+
+  /** A server forgets the pulls of a connection that is lost. Without this they would wait to their end, and receive nothing. */
+  #watch(): void {
+    if (this.#isWatching || typeof this.#connection.status !== 'function') return
+    this.#isWatching = true
+    const watching = async () => {
+      for await (const { type } of this.#connection.status()) {
+        if (type === 'disconnect') for (const end of this.#waiting) end()
+      }
+    }
+    watching().catch(() => {}) // The connection is closed for good, which isOver() reports.
   }
 
   isTransient(error: unknown): boolean {

@@ -16,6 +16,7 @@ import type { WorkerOptions } from '../worker/options.ts'
 import type { Destination } from './destination.ts'
 import { encodeEvent, eventColumns, type NewEvent } from './event.ts'
 import { PUBLISH, READ_LAG, REMOVE_DESTINATION, STORE_DESTINATIONS } from './outbox.sql.ts'
+import { type ReconcileOptions, type Reconciliation, reconcile } from './reconcile.ts'
 import { type Delivery, Relay } from './relay.ts'
 import { type ReplayFilter, replay } from './replay.ts'
 
@@ -130,6 +131,14 @@ export class Outbox {
    */
   replay(filter: ReplayFilter, options: ByOption = {}): Promise<number> {
     return replay(this.#connection.lane, filter, options)
+  }
+
+  /**
+   * Compares the events of a range with what the receiver of a destination has: those that were sent and are missing there, the
+   * delay from publish to receipt, and the duplicates. A thousand events at a time; it changes nothing.
+   */
+  reconcile(options: ReconcileOptions): Promise<Reconciliation> {
+    return reconcile(this.#connection.lane, options)
   }
 
   async #publish(tx: Tx, events: ReturnType<typeof encodeEvent>[]): Promise<string[]> {

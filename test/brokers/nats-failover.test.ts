@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { Inbox } from '../../src/inbox/index.ts'
 import { inOneTransaction } from '../../src/nats/index.ts'
 import { askApi } from '../../src/nats/jetstream.ts'
+import { NatsQueue } from '../../src/nats/queue.ts'
 import type { NatsServer } from '../../tools/nats.ts'
 import { needsNatsCluster } from '../support/optional-program.ts'
 import { until } from '../support/until.ts'
@@ -73,3 +74,29 @@ test('a cluster of three whose leader is killed goes on with the other two', nee
     async () => {},
   )
 })
+
+test(
+  'a pull that waits ends when its connection is lost, and does not wait for a server that has forgotten it',
+  needed,
+  async (t) => {
+    const { nats, connection, stream, send } = await natsScene(t, { own: true })
+    const options = { stream, consumer: 'c', filterSubject: undefined, visibilityMs: 30_000, inOrder: false }
+    const queue = new NatsQueue(connection, { ...options, deadLetterSubject: undefined })
+    const { signal } = new AbortController()
+    const pull = queue.receive(10, 30_000, signal)
+    pull.catch(() => {}) // Awaited below.
+    const waiting = () => askApi<{ num_waiting: number }>(connection, `CONSUMER.INFO.${stream}.c`, undefined, 5_000)
+    await until('the pull waits', async () => (await waiting().catch(() => undefined))?.num_waiting === 1)
+    const [server] = nats!.servers
+    await server!.kill()
+    assert.deepEqual(await pull, [], 'it has ended, and did not time out')
+    await server!.start()
+    await until('a message is stored', () =>
+      send('paid', {}).then(
+        () => true,
+        () => false,
+      ),
+    )
+    await until('it is received', async () => (await queue.receive(10, 30_000, signal).catch(() => [])).length > 0)
+  },
+)

@@ -188,6 +188,10 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
       ),
     /^a job of a key starts after all.*: ordered-20/,
   ],
+  'an earlier job of a key runs again after a later one': [
+    (d) => d.runsAgain('19', 36_000),
+    /^a job of a key starts after all.*: ordered-20/,
+  ],
   'two jobs of a key overlap': [
     (d) =>
       Object.assign(

@@ -44,6 +44,13 @@ test('an expired job may start after a redrive that a failover has undone', () =
   assert.ok(brokenIn(draft).every((broken) => !broken.startsWith('a job that has expired')))
 })
 
+test('jobs of a key whose records were lost with a lease may run again, in order', () => {
+  const draft = asItShouldBe()
+  draft.runsAgain('19', 36_000)
+  draft.runsAgain('20', 36_100)
+  assert.ok(brokenIn(draft).every((broken) => !broken.startsWith('a job of a key starts')))
+})
+
 test('every rule has a case', () => {
   const rules = check(asItShouldBe().history()).map(({ promise }) => promise)
   const expected = Object.values(CASES).map(([, { source }]) => source.replaceAll('\\', '').slice(1, 22))

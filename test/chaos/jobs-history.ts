@@ -24,6 +24,13 @@ export class Draft {
     this.lines.push({ p, n: this.lines.length, at, e, ...details })
   }
 
+  /** Of an ordered queue, under a new claim: its record was lost with a lease. */
+  runsAgain(job: string, at: number): void {
+    const run = { w: `ordered-${job}`, job, gen: at }
+    this.say('worker-1.1', at, 'started', run)
+    this.say('worker-1.1', at + 50, 'ended', { ...run, how: 'returned' })
+  }
+
   /** Enqueued and acknowledged, as a job with this id. */
   work(w: string, job: string, at: number, script: Script = {}): void {
     const workload = w.slice(0, w.lastIndexOf('-'))

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
+import { Inbox } from '../../src/inbox/index.ts'
 import { withTransaction } from '../../src/index.ts'
 import { deliver, destination, Outbox } from '../../src/outbox/index.ts'
 import { urlAs, withRoles } from '../support/roles.ts'
@@ -35,6 +36,9 @@ test('a producer publishes and reads no event, a worker relays, and a reader see
   assert.equal(await codeOf(() => producer.configure([billing])), REFUSED)
   const reader = new Outbox(as('reader'))
   assert.equal((await reader.lag())[0]!.unsent, 2)
+  const inbox = new Inbox(as('reader'), { source: 'shop' })
+  const asking = { destination: billing, from: new Date(0), received: inbox.receipts.bind(inbox), within: 0 }
+  assert.equal((await reader.reconcile(asking)).unsent, 2)
   assert.equal(await codeOf(() => reader.replay({ destination: billing, from: new Date(0) })), REFUSED)
 
   const transport = scripted()

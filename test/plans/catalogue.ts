@@ -15,6 +15,7 @@ import * as pauseSql from '../../src/jobs/pause.sql.ts'
 import * as registrySql from '../../src/jobs/registry.sql.ts'
 import * as wakeSql from '../../src/jobs/wake.sql.ts'
 import * as outboxSql from '../../src/outbox/outbox.sql.ts'
+import * as reconcileSql from '../../src/outbox/reconcile.sql.ts'
 import * as dutySql from '../../src/runtime/duty.sql.ts'
 import * as fencedSql from '../../src/tables/fenced-table.sql.ts'
 
@@ -200,6 +201,8 @@ export const COLD = [
   outboxSql.READ_LAG, // sent by a person, and counts all that is unsent
   outboxSql.REPLAY, // sent by a person
   outboxSql.NOTE_REPLAY,
+  inboxSql.READ_RECEIPTS, // by a report; test/outbox/plans.test.ts
+  ...Object.values(reconcileSql), // by a report; test/outbox/plans.test.ts
   ...Object.values(configurationSql), // a row per queue and kind, sent by a deploy and by a worker that starts
   ...Object.values(orderSql), // sent by a person, and by one worker every ten seconds
   ...Object.values(pauseSql), // the same rows, of which those that are paused have an index of their own
@@ -221,6 +224,7 @@ export const ALL = [
   outboxSql,
   outcomeSql,
   pauseSql,
+  reconcileSql,
   registrySql,
   wakeSql,
 ].flatMap((module) => Object.values(module))

@@ -18,6 +18,7 @@ const EVERY_MS = {
   prune: 600_000,
   partitions: 3_600_000,
   order: 10_000,
+  inbox: 600_000,
 }
 /** A statement that each duty sends at least once each time. */
 const SENDS = {
@@ -26,6 +27,7 @@ const SENDS = {
   prune: 'dead_letter.prune',
   partitions: 'partition.make',
   order: 'order.check',
+  inbox: 'inbox.prune',
 }
 
 const task = kind<number>('task')
@@ -42,7 +44,7 @@ async function noteDuties({ db }: Scene): Promise<() => Promise<Record<string, n
       $$ begin insert into taken values (new.name, new.next_at - $1); return null; end $$;
     `.replace(
       '$1',
-      "(case new.name when 'sweep' then interval '100 ms' when 'expire' then '10 s' when 'suspects' then '10 s' when 'order' then '10 s' when 'prune' then '10 min' else '1 h' end)",
+      "(case new.name when 'sweep' then interval '100 ms' when 'expire' then '10 s' when 'suspects' then '10 s' when 'order' then '10 s' when 'prune' then '10 min' when 'inbox' then '10 min' else '1 h' end)",
     ),
   )
   await db.pool.query('create trigger note after update on leasehold.duty for each row execute function note_duty()')

@@ -82,17 +82,24 @@ function lastRun({ runs }: Work): HandlerRun | undefined {
   )
 }
 
+/**
+ * A job may start when the handler before it has returned, which is recorded a moment later. If that record is lost with a lease, both
+ * run again, in order. So the first start of a job comes after a run of each earlier one that returned, or after its last one; and its last
+ * start comes after their last ones.
+ */
 function overtaken(works: readonly Work[]): string[] {
   const started = works.flatMap((work) => {
-    const first = Math.min(...work.runs.map(({ startedAt }) => startedAt))
+    const byStart = [...work.runs].sort((one, other) => one.startedAt - other.startedAt)
     const last = lastRun(work)
-    return last === undefined ? [] : [{ work, first, last }]
+    if (last === undefined) return []
+    return [{ work, first: byStart[0]!, last, ended: byStart.find(({ how }) => how === 'returned') ?? last }]
   })
   const broken: string[] = []
-  for (const { work, first } of started) {
-    for (const { work: earlier, last } of started) {
-      if (earlier.acked!.to >= work.acked!.from || last.startedAt <= first) continue
-      broken.push(`${work.w} (${work.script.key}) started ${last.startedAt - first} ms before ${earlier.w}`)
+  for (const { work, first, last } of started) {
+    for (const earlier of started) {
+      if (earlier.work.acked!.to >= work.acked!.from) continue
+      const tooEarly = Math.max(earlier.ended.startedAt - first.startedAt, earlier.last.startedAt - last.startedAt)
+      if (tooEarly > 0) broken.push(`${work.w} (${work.script.key}) started ${tooEarly} ms before ${earlier.work.w}`)
     }
   }
   return broken
