@@ -31,7 +31,8 @@ export function evidenceIn(directory: string): Evidence & { readonly plan: Plan 
 
 const LEASE_MS = 2_000
 const SWEEP_MS = 500
-const SETTLE_MS = 120_000
+/** Without any progress. */
+const SETTLE_MS = 60_000
 /** Then it is killed, and a rule reports it. */
 const LEAVES_WITHIN_MS = 40_000
 const REPEAT_MS = 150
@@ -84,7 +85,7 @@ export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evi
     await crew.calm()
     say(`${plan.faults.length} faults are over.`)
     const left = await settle({ world, crew, producers: seatsOf('producer'), withinMs: settleMs, signal })
-    say(left.length === 0 ? 'All is quiet.' : `After ${settleMs / 1_000} s there is left: ${left.join(', ')}.`)
+    say(left.length === 0 ? 'All is quiet.' : `Nothing moves, and there is left: ${left.join(', ')}.`)
     for (const what of left) witness.write('stuck', { what })
     await Promise.race([crew.stop(), unless(signal, LEAVES_WITHIN_MS)])
     signal.throwIfAborted()

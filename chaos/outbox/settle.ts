@@ -10,11 +10,14 @@ import { askJetStream, type World } from './world.ts'
 const LOOK_EVERY_MS = 250
 /** A key that could not be judged when its last job left is looked at by a later claim. */
 const QUIET_LOOKS = 8
+/** Things that only go round and round are stuck, too: after so many times the limit. */
+const LONGEST = 5
 
 export interface Settling {
   readonly world: World
   readonly crew: Crew
   readonly producers: readonly number[]
+  /** How long it may stand still. A busy machine is slow, and still moves. */
   readonly withinMs: number
   readonly signal: AbortSignal
 }
@@ -22,7 +25,7 @@ export interface Settling {
 /** Returns what is left when the time is over. */
 export async function settle(run: Settling): Promise<string[]> {
   const { world, withinMs } = run
-  const deadline = performance.now() + withinMs
+  const deadline = performance.now() + LONGEST * withinMs
   let left = await quiet(run, deadline)
   world.witness.write('quiet', { left })
   while (left.length === 0 && (await unblock(world)) > 0) left = await quiet(run, deadline)
@@ -30,10 +33,13 @@ export async function settle(run: Settling): Promise<string[]> {
 }
 
 async function quiet(run: Settling, deadline: number): Promise<string[]> {
+  let [before, movedAt] = ['', performance.now()]
   for (let looks = 0; ; ) {
     const left = await whatIsLeft(run).catch((error) => [`an answer: ${error}`])
     looks = left.length === 0 ? looks + 1 : 0
-    if (looks === QUIET_LOOKS || performance.now() > deadline) return left
+    if (left.join() !== before) movedAt = performance.now()
+    before = left.join()
+    if (looks === QUIET_LOOKS || performance.now() > Math.min(deadline, movedAt + run.withinMs)) return left
     await unless(run.signal, LOOK_EVERY_MS)
     run.signal.throwIfAborted()
   }
