@@ -2,13 +2,18 @@
  * What the outbox costs. Publishing: one `publish` beside a plain insert of the same row and one ordered enqueue, each in a
  * transaction of its own, one connection, durable commits, the ways taking turns. Relaying: events over 1,000 keys to a function of
  * the process, beside the drain of an ordered queue with as many jobs, and beside a relay that takes turns behind one lock and
- * deletes its messages one by one, as one framework's own outbox does. One hot key is reported and has no bar. Every figure is a
- * median over the rounds.
+ * deletes its messages one by one, as one framework's own outbox does. To JetStream, beside a loop that publishes the same bytes in
+ * batches of the same size and awaits their acknowledgements. One hot key is reported and has no bar. Every figure is a median over
+ * the rounds.
  */
 import { scheduler } from 'node:timers/promises'
+import { connect, headers, type NatsConnection } from '@nats-io/transport-node'
 import pg from 'pg'
 import { handle, kind, Leasehold, queue, withTransaction } from '../src/index.ts'
-import { deliver, destination, inProcess, type NewEvent, Outbox } from '../src/outbox/index.ts'
+import { NatsTransport } from '../src/nats/index.ts'
+import { askApi, store } from '../src/nats/jetstream.ts'
+import { deliver, destination, inProcess, type NewEvent, Outbox, type Transport } from '../src/outbox/index.ts'
+import { startNats } from '../tools/nats.ts'
 import { readOptions, runOrExplain } from './arguments.ts'
 import { measure } from './floor/measure.ts'
 import { CREATE_BASELINE, DELETE_MESSAGE, FILL_BASELINE, INSERT_EVENT, NEXT_MESSAGES, TAKE_TURN } from './outbox.sql.ts'
@@ -26,7 +31,14 @@ const LOOK_AGAIN_MS = 2
 const TURN_TAKERS = 4
 const DATA = { order: 9182, cents: 1999, note: 'x'.repeat(400) }
 
+/** As many as the relay has by default: batches at a time, and events in each. */
+const BATCHES = 4
+const BATCH = 500
+const ANSWER_MS = 10_000
+const SUBJECT = 'bench.events'
+
 const sink = destination('sink', { transport: 'in_process' })
+const stream = destination('stream', { transport: 'nats' })
 const step = kind<object>('step', { queue: 'steps', ordered: true })
 
 interface Sizes {
@@ -44,12 +56,13 @@ async function run({ quick, json }: { quick: boolean; json: boolean }): Promise<
     : { publishes: 1_000, events: 50_000, baseline: 2_000, rounds: 3 }
   const figures: Figures = new Map()
   const server = await BenchServer.start(18)
+  const nats = await startNats()
+  const connection = await connect({ servers: nats.urls })
   const fresh = () =>
     server.clone('outbox', async (main, url) => {
       const leasehold = new Leasehold({ connectionString: url, log: () => {} })
       await leasehold.migrate()
       await leasehold.configure([step, queue('steps', { ordered: true })])
-      await new Outbox(leasehold).configure([sink])
       await leasehold.close()
       await main.query(CREATE_BASELINE)
       await main.query('vacuum analyze')
@@ -57,7 +70,14 @@ async function run({ quick, json }: { quick: boolean; json: boolean }): Promise<
   try {
     await publishing(server, await fresh(), sizes, figures)
     for (let round = 0; round < sizes.rounds; round++) {
-      const ways = [relayed, drained, tookTurns, hotKey]
+      const ways = [
+        relayed,
+        drained,
+        tookTurns,
+        hotKey,
+        (database: Database) => relayedToNats(database, sizes, figures, connection),
+        () => publishedBare(sizes, figures, connection),
+      ]
       for (const way of round % 2 === 0 ? ways : ways.reverse()) {
         const database = await fresh()
         await way(database, sizes, figures)
@@ -65,6 +85,8 @@ async function run({ quick, json }: { quick: boolean; json: boolean }): Promise<
       }
     }
   } finally {
+    await connection.close()
+    await nats.stop()
     await server.stop()
   }
   report(figures, json)
@@ -78,6 +100,7 @@ async function publishing(server: BenchServer, database: Database, sizes: Sizes,
   const pool = new pg.Pool({ connectionString: database.url, max: 1 })
   const leasehold = new Leasehold({ pool, log: () => {} })
   const outbox = new Outbox(leasehold, { source: '/bench' })
+  await outbox.configure([sink])
   const session = { client: database.main, pid: (await pool.query('select pg_backend_pid() as pid')).rows[0].pid }
   const data = Buffer.from(JSON.stringify(DATA))
   const ways = {
@@ -138,11 +161,19 @@ function signalled(): { readonly started: Promise<void>; start(): void } {
   return { started, start: () => start() }
 }
 
-async function relay(database: Database, events: number, keys: number): Promise<number> {
+async function relay(
+  database: Database,
+  events: number,
+  keys: number,
+  to = sink,
+  transport: (start: () => void) => Transport = inProcess,
+): Promise<number> {
   const leasehold = new Leasehold({ connectionString: database.url, log: () => {} })
+  const outbox = new Outbox(leasehold)
+  await outbox.configure([to])
   await publishAll(leasehold, database.url, events, keys)
   const { started, start } = signalled()
-  const made = new Outbox(leasehold).relay([deliver(sink, inProcess(start))], { signals: [] })
+  const made = outbox.relay([deliver(to, transport(start))], { signals: [] })
   const running = made.run()
   const rate = await perSecond(events, started, () => made.worker.tally.completed)
   await made.stop()
@@ -153,6 +184,53 @@ async function relay(database: Database, events: number, keys: number): Promise<
 
 async function relayed(database: Database, { events }: Sizes, figures: Figures): Promise<void> {
   note(figures, 'relay, events/s', await relay(database, events, KEYS))
+}
+
+async function emptyStream(connection: NatsConnection): Promise<void> {
+  await askApi(connection, 'STREAM.DELETE.BENCH', {}, ANSWER_MS).catch(() => {})
+  const config = { name: 'BENCH', subjects: [SUBJECT], storage: 'file', num_replicas: 1, retention: 'limits' }
+  await askApi(connection, 'STREAM.CREATE.BENCH', config, ANSWER_MS)
+}
+
+async function relayedToNats(
+  database: Database,
+  { events }: Sizes,
+  figures: Figures,
+  connection: NatsConnection,
+): Promise<void> {
+  await emptyStream(connection)
+  const transport = (start: () => void): Transport => {
+    const made = new NatsTransport(connection, { subject: SUBJECT })
+    const send = made.send.bind(made)
+    made.send = (...batch) => {
+      start()
+      return send(...batch)
+    }
+    return made
+  }
+  note(figures, 'relay to NATS, events/s', await relay(database, events, KEYS, stream, transport))
+}
+
+/** The same bytes and ids, in as many batches at a time as the relay has, each when the one before is acknowledged. */
+async function publishedBare({ events }: Sizes, figures: Figures, connection: NatsConnection): Promise<void> {
+  await emptyStream(connection)
+  const data = Buffer.from(JSON.stringify(DATA))
+  let next = 0
+  const from = performance.now()
+  const publishers = Array.from({ length: BATCHES }, async () => {
+    while (next < events) {
+      const batch = Array.from({ length: Math.min(BATCH, events - next) }, () => next++)
+      await Promise.all(
+        batch.map((n) => {
+          const head = headers()
+          head.set('Nats-Msg-Id', String(n))
+          return store(connection, SUBJECT, data, head, ANSWER_MS)
+        }),
+      )
+    }
+  })
+  await Promise.all(publishers)
+  note(figures, 'bare publisher to NATS, events/s', (events * 1_000) / (performance.now() - from))
 }
 
 async function hotKey(database: Database, { events }: Sizes, figures: Figures): Promise<void> {
@@ -219,6 +297,11 @@ function report(figures: Figures, json: boolean): void {
       most: 1.3,
     },
     { name: 'relay in process / ordered drain', value: relayRate / of('ordered drain, jobs/s'), least: 0.5 },
+    {
+      name: 'relay to NATS / a bare publisher in the same batches',
+      value: of('relay to NATS, events/s') / of('bare publisher to NATS, events/s'),
+      least: 0.5,
+    },
     {
       name: 'relay in process / turns behind one lock',
       value: relayRate / of('turns behind one lock, events/s'),
