@@ -5,10 +5,12 @@ import { Lane } from '../../src/db/lane.ts'
 import { kind, queue } from '../../src/index.ts'
 import { longWaitingKeys } from '../../src/jobs/order.ts'
 import { WaitingKeys } from '../../src/worker/waiting-keys.ts'
-import { broken } from '../support/order.ts'
+import { broken, claimRuns } from '../support/order.ts'
 import { scene } from '../support/worker.ts'
 
 const step = kind<number>('step', { ordered: true })
+/** Not by hand, which would begin duties beside the test. */
+const STEPS = { queues: ['step'], kinds: ['step'] }
 
 async function waitingScene(t: Parameters<typeof scene>[0]) {
   const { db, lh } = await scene(t)
@@ -21,8 +23,8 @@ async function waitingScene(t: Parameters<typeof scene>[0]) {
 }
 
 test('a key that waits for five minutes behind the same job is announced once', async (t) => {
-  const { db, lh, emitted, keys } = await waitingScene(t)
-  const [job] = await lh.claim(step, { lease: '1h' })
+  const { db, lane, emitted, keys } = await waitingScene(t)
+  const [job] = await claimRuns(lane, { ...STEPS, runLength: 1 })
   await db.clock.advance('4 min')
   await keys.look()
   assert.deepEqual(emitted, [])
@@ -31,20 +33,18 @@ test('a key that waits for five minutes behind the same job is announced once', 
   await keys.look()
   assert.equal(emitted.length, 1)
   const { name, partitionKey, waiting, jobId, why } = emitted[0]!
-  assert.deepEqual([name, partitionKey, waiting, jobId, why], ['key_waiting', 'order:1', 2, job!.id, 'processing'])
+  assert.deepEqual([name, partitionKey, waiting, jobId, why], ['key_waiting', 'order:1', 2, job!.jobId, 'processing'])
 })
 
 test('a key whose first job was deleted by hand goes on after five minutes', async (t) => {
   const { db, lh, lane, keys } = await waitingScene(t)
   await db.pool.query('delete from leasehold.job where id = (select min(id) from leasehold.job)')
   await lh.enqueue(step, 4, { partitionKey: 'order:1' })
-  assert.deepEqual(await lh.claim(step), [], 'nothing has let the second in')
+  const claimed = async () => (await claimRuns(lane, STEPS)).map(({ payload }) => payload)
+  assert.deepEqual(await claimed(), [], 'nothing has let the second in')
   await db.clock.advance('6 min')
   assert.equal((await longWaitingKeys(lane, ['step'], 300_000)).length, 1)
   await keys.look()
-  assert.deepEqual(
-    (await lh.claim(step)).map(({ input }) => input),
-    [2],
-  )
+  assert.deepEqual(await claimed(), ['2'])
   assert.deepEqual(await broken(db), [])
 })
