@@ -50,6 +50,8 @@ export class NatsTransport implements Transport {
   readonly #connection: NatsConnection
   readonly #subjectOf: (event: OutgoingEvent) => string
   readonly #timeoutMs: number
+  /** An event is measured by the relay and here, and then sent. */
+  readonly #headers = new WeakMap<OutgoingEvent, Headers>()
 
   /** The connection stays yours. */
   constructor(connection: NatsConnection, options: NatsTransportOptions) {
@@ -68,7 +70,7 @@ export class NatsTransport implements Transport {
   }
 
   sizeOf(event: OutgoingEvent): number {
-    const lines = headersOf(event).map(([name, value]) => name.length + value.length + PER_HEADER_BYTES)
+    const lines = this.#headersOf(event).map(([name, value]) => name.length + value.length + PER_HEADER_BYTES)
     return lines.reduce((sum, bytes) => sum + bytes, HEAD_BYTES) + (event.data?.length ?? 0)
   }
 
@@ -78,6 +80,12 @@ export class NatsTransport implements Transport {
   }
 
   async close(): Promise<void> {}
+
+  #headersOf(event: OutgoingEvent): Headers {
+    const known = this.#headers.get(event) ?? headersOf(event)
+    this.#headers.set(event, known)
+    return known
+  }
 
   /** All at once: the connection keeps their order. */
   async #sendRound(client: NatsClient, events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
@@ -101,7 +109,7 @@ export class NatsTransport implements Transport {
       if (isTooLarge) return { outcome: 'refused_for_good', reason: `larger than ${this.limits.eventBytes} bytes` }
       if (!isSubject(subject)) return { outcome: 'refused_for_good', reason: 'its subject is not one of NATS' }
       const headers = client.headers()
-      for (const [name, value] of headersOf(event)) headers.set(name, value)
+      for (const [name, value] of this.#headersOf(event)) headers.set(name, value)
       const data = event.data ?? new Uint8Array()
       await store(this.#connection, subject, data, headers, this.#timeoutMs)
       return { outcome: 'acknowledged' }
@@ -133,6 +141,8 @@ function hasNoResponders(error: unknown): boolean {
   return [name, cause?.name].some((each) => /^NoResponders/.test(String(each)))
 }
 
+type Headers = [name: string, value: string][]
+
 interface Unheard {
   readonly error: unknown
   readonly reason: string
@@ -152,9 +162,9 @@ function unlessAborted<T>(sending: Promise<T>, signal: AbortSignal): Promise<T> 
 }
 
 /** Printable ASCII, as the bindings of CloudEvents ask for. */
-function headersOf(event: OutgoingEvent): [name: string, value: string][] {
+function headersOf(event: OutgoingEvent): Headers {
   const { datacontenttype, ...attributes } = attributesOf(event)
-  const entries = Object.entries(attributes).map(([name, value]): [string, string] => [
+  const entries = Object.entries(attributes).map(([name, value]): Headers[number] => [
     `ce-${name}`,
     encodeHeader(value),
   ])

@@ -34,8 +34,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [
       {
         statement: /^-- job\.(complete|turn)\n/,
-        from: /array\(select id from held\)/,
-        to: 'array(select id from held where id % 10 > 0)',
+        from: /(for update skip locked\s+\)\))([\s\S]*?)array_agg\(id\)/,
+        to: '$1 and id % 10 > 0$2coalesce(max($$1::bigint[]), $$1::bigint[])',
       },
     ],
   },
