@@ -7,16 +7,15 @@
  * the rounds.
  */
 import { scheduler } from 'node:timers/promises'
-import { connect, headers, type NatsConnection } from '@nats-io/transport-node'
+import { connect } from '@nats-io/transport-node'
 import pg from 'pg'
 import { handle, kind, Leasehold, queue, withTransaction } from '../src/index.ts'
-import { NatsTransport } from '../src/nats/index.ts'
-import { askApi, store } from '../src/nats/jetstream.ts'
 import { deliver, destination, inProcess, type NewEvent, Outbox, type Transport } from '../src/outbox/index.ts'
 import { startNats } from '../tools/nats.ts'
 import { readOptions, runOrExplain } from './arguments.ts'
 import { measure } from './floor/measure.ts'
 import { CREATE_BASELINE, DELETE_MESSAGE, FILL_BASELINE, INSERT_EVENT, NEXT_MESSAGES, TAKE_TURN } from './outbox.sql.ts'
+import { emptyStream, natsTransport, publishBare } from './outbox-nats.ts'
 import { BenchServer, type Database } from './server.ts'
 import { median } from './statistics.ts'
 
@@ -30,12 +29,6 @@ const TURN = 100
 const LOOK_AGAIN_MS = 2
 const TURN_TAKERS = 4
 const DATA = { order: 9182, cents: 1999, note: 'x'.repeat(400) }
-
-/** As many as the relay has by default: batches at a time, and events in each. */
-const BATCHES = 4
-const BATCH = 500
-const ANSWER_MS = 10_000
-const SUBJECT = 'bench.events'
 
 const sink = destination('sink', { transport: 'in_process' })
 const stream = destination('stream', { transport: 'nats' })
@@ -75,8 +68,16 @@ async function run({ quick, json }: { quick: boolean; json: boolean }): Promise<
         drained,
         tookTurns,
         hotKey,
-        (database: Database) => relayedToNats(database, sizes, figures, connection),
-        () => publishedBare(sizes, figures, connection),
+        async (database: Database) => {
+          await emptyStream(connection)
+          const rate = await relay(database, sizes.events, KEYS, stream, (start) => natsTransport(connection, start))
+          note(figures, 'relay to NATS, events/s', rate)
+        },
+        async () => {
+          await emptyStream(connection)
+          const rate = await publishBare(connection, Buffer.from(JSON.stringify(DATA)), sizes.events)
+          note(figures, 'bare publisher to NATS, events/s', rate)
+        },
       ]
       for (const way of round % 2 === 0 ? ways : ways.reverse()) {
         const database = await fresh()
@@ -184,53 +185,6 @@ async function relay(
 
 async function relayed(database: Database, { events }: Sizes, figures: Figures): Promise<void> {
   note(figures, 'relay, events/s', await relay(database, events, KEYS))
-}
-
-async function emptyStream(connection: NatsConnection): Promise<void> {
-  await askApi(connection, 'STREAM.DELETE.BENCH', {}, ANSWER_MS).catch(() => {})
-  const config = { name: 'BENCH', subjects: [SUBJECT], storage: 'file', num_replicas: 1, retention: 'limits' }
-  await askApi(connection, 'STREAM.CREATE.BENCH', config, ANSWER_MS)
-}
-
-async function relayedToNats(
-  database: Database,
-  { events }: Sizes,
-  figures: Figures,
-  connection: NatsConnection,
-): Promise<void> {
-  await emptyStream(connection)
-  const transport = (start: () => void): Transport => {
-    const made = new NatsTransport(connection, { subject: SUBJECT })
-    const send = made.send.bind(made)
-    made.send = (...batch) => {
-      start()
-      return send(...batch)
-    }
-    return made
-  }
-  note(figures, 'relay to NATS, events/s', await relay(database, events, KEYS, stream, transport))
-}
-
-/** The same bytes and ids, in as many batches at a time as the relay has, each when the one before is acknowledged. */
-async function publishedBare({ events }: Sizes, figures: Figures, connection: NatsConnection): Promise<void> {
-  await emptyStream(connection)
-  const data = Buffer.from(JSON.stringify(DATA))
-  let next = 0
-  const from = performance.now()
-  const publishers = Array.from({ length: BATCHES }, async () => {
-    while (next < events) {
-      const batch = Array.from({ length: Math.min(BATCH, events - next) }, () => next++)
-      await Promise.all(
-        batch.map((n) => {
-          const head = headers()
-          head.set('Nats-Msg-Id', String(n))
-          return store(connection, SUBJECT, data, head, ANSWER_MS)
-        }),
-      )
-    }
-  })
-  await Promise.all(publishers)
-  note(figures, 'bare publisher to NATS, events/s', (events * 1_000) / (performance.now() - from))
 }
 
 async function hotKey(database: Database, { events }: Sizes, figures: Figures): Promise<void> {
