@@ -74,8 +74,8 @@ export interface Transport {
    * Sends these events, and resolves with one result for each, in their order, when the broker has answered for all of them.
    *
    * Throws `DestinationUnavailable` if the broker cannot be reached or refuses everything: then no attempt is spent, and the whole
-   * destination backs off. With any other error the relay sends the events of the batch again, one by one, so that an event which
-   * makes a transport throw is told apart from the others.
+   * destination backs off. With any other error the relay sends the events of the batch again, one by one: the event
+   * that makes the transport throw fails an attempt, and the others go on.
    *
    * The signal aborts when the results will not count any more: the process stops, or all leases are lost. Calls may overlap, with
    * different keys.
