@@ -4,7 +4,8 @@ import { filledDatabase } from '../filled.ts'
 import { untilFinished } from '../measure.ts'
 import type { Remote } from '../process/remote.ts'
 
-const SHARES = [10, 50, 100]
+/** V8 enlarges its space for new objects during the first 120,000 jobs: the first mark comes after that. */
+const SHARES = [20, 60, 100]
 const MIB = 1024 * 1024
 
 export async function memoryScenario(bench: Bench): Promise<void> {
