@@ -164,7 +164,7 @@ with looked as materialized (
     case when waits is not null then array(select jsonb_array_elements_text(waits)) end as waits_for,
     case when waits is not null then (
       select true from leasehold.signal s where s.job_id = looked.id and not s.consumed
-        and s.name = any (array(select jsonb_array_elements_text(waits))) order by s.id limit 1
+        and s.name = any (array(select jsonb_array_elements_text(waits))) limit 1
     ) end as is_signalled
   from looked
 )

@@ -48,3 +48,12 @@ export class RunFinishedError extends LeaseholdError {
     super(`The run ${JSON.stringify(runId)} of ${workflow} has ended. The signal was not stored.`)
   }
 }
+
+/** The run is being undone, and this branch of its code goes on no more. Not for callers: it never leaves the run. */
+export class StoppedError extends Error {
+  override readonly name = 'StoppedError'
+
+  constructor() {
+    super('The run is being undone; this branch of it goes on no more.')
+  }
+}

@@ -1,7 +1,7 @@
 /** Executes the runs of a workflow: a handler of the jobs that carry them. */
 import { InvalidOptionError } from '../core/errors.ts'
-import { Cancel, Fatal } from '../core/steering.ts'
 import type { Kind } from '../core/kind.ts'
+import { Cancel, Fatal } from '../core/steering.ts'
 import { type Handler, handle } from '../worker/handler.ts'
 import type { Job } from '../worker/job.ts'
 import { RUNNING, type RunningJob } from '../worker/running-job.ts'

@@ -154,7 +154,19 @@ async function record(lane: Lane, worker: Worker, entries: readonly NewEntry[]):
   return outcomes
 }
 
-type Column = 'what' | 'id' | 'place' | 'name' | 'nth' | 'type' | 'state' | 'attempt' | 'wake_ms' | 'other_id' | 'result' | 'error'
+type Column =
+  | 'what'
+  | 'id'
+  | 'place'
+  | 'name'
+  | 'nth'
+  | 'type'
+  | 'state'
+  | 'attempt'
+  | 'wake_ms'
+  | 'other_id'
+  | 'result'
+  | 'error'
 
 async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | undefined)[]> {
   const rows = await lane.run<Column>(LOAD, fences(leases))
@@ -167,7 +179,10 @@ async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | und
     } else if (row.what === 'step') loaded.get(row.id!)!.entries.push(toEntry(row, now))
     else loaded.get(row.id!)!.signals.push({ id: row.other_id!, name: row.name!, payload: row.result })
   }
-  for (const { entries } of loaded.values()) entries.sort((one, other) => one.place - other.place)
+  for (const { entries, signals } of loaded.values()) {
+    entries.sort((one, other) => one.place - other.place)
+    signals.sort((one, other) => Number(BigInt(one.id) - BigInt(other.id)))
+  }
   return leases.map(({ jobId }) => loaded.get(jobId))
 }
 

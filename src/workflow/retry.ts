@@ -1,4 +1,4 @@
-import { backoffMs, type BackoffOption, checkBackoff } from '../core/backoff.ts'
+import { type BackoffOption, backoffMs, checkBackoff } from '../core/backoff.ts'
 import { checkInteger } from '../core/check.ts'
 import { checkOptions } from '../core/options.ts'
 import { Fatal, RetryAfter } from '../core/steering.ts'

@@ -48,7 +48,10 @@ export interface ChildOptions {
 }
 
 type Results<Choices> = {
-  [Name in keyof Choices]: { readonly name: Name; readonly value: Choices[Name] extends Wait<infer Value> ? Value : never }
+  [Name in keyof Choices]: {
+    readonly name: Name
+    readonly value: Choices[Name] extends Wait<infer Value> ? Value : never
+  }
 }[keyof Choices]
 
 /** What the code of a workflow gets. */

@@ -171,11 +171,11 @@ export class RunningRun implements Run {
     const start = (call: Call) =>
       slice.busy(async () => {
         if (kind.schema !== undefined) await parseInput(kind.name, kind.schema, input)
-        const entry = slice.newEntry(call, { state: 'waiting' })
+        const entry = slice.records.newEntry(call, { state: 'waiting' })
         const options = Object.fromEntries(Object.entries(optionsOf(call)).filter(([, value]) => value !== undefined))
         const childId = await slice.journal.startChild(entry, kind.name, encodeInput(input), options)
         if (childId === undefined) throw slice.lost()
-        slice.acknowledge(entry)
+        slice.records.acknowledge(entry)
         return childId
       })
     const call = slice.call('job', name)

@@ -11,27 +11,17 @@
  * "Every branch waits" is seen from outside: nothing runs, nothing is being recorded, something waits, and two turns of the event loop
  * have passed without a call. So code must await nothing but its run between steps; anything else belongs into a step.
  */
-import { setImmediate } from 'node:timers/promises'
 import { CENTURY_MS } from '../core/duration.ts'
 import { CancelRequestedError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
-import { Fatal, Snooze } from '../core/steering.ts'
+import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { ClaimedJob } from '../jobs/job.ts'
-import { WorkflowChangedError } from './errors.ts'
-import type { Entry, EntryState, EntryType, Journal, Loaded, NewEntry, Signal } from './journal.ts'
+import { StoppedError, WorkflowChangedError } from './errors.ts'
+import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
+import { ReceivedSignals } from './received-signals.ts'
+import { type NewRecord, Records } from './records.ts'
 import { type Call, Replay } from './replay.ts'
-
-/** As many are loaded when a run resumes. */
-const MOST_STEPS = 100_000
-
-/** The run is being undone, and this branch of its code goes on no more. */
-export class StoppedError extends Error {
-  override readonly name = 'StoppedError'
-
-  constructor() {
-    super('The run is being undone; this branch of it goes on no more.')
-  }
-}
+import { Stillness } from './stillness.ts'
 
 /** Code that awaits something else than its run may take this long to reach the names on record. */
 const LATE_MS = 1_000
@@ -50,23 +40,13 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-export interface NewRecord {
-  readonly state: EntryState
-  readonly attempt?: number
-  readonly result?: string | null
-  readonly error?: string | null
-  readonly wakeMs?: number
-  readonly signalId?: string
-  readonly startedAt?: number
-}
-
 export class Slice {
   readonly carrier: Carrier
   readonly runId: string
   readonly journal: Journal
   readonly replay: Replay
   readonly #workflow: string
-  readonly #signals: Signal[]
+  readonly signals: ReceivedSignals
   readonly #names = new Set<string>()
   readonly #waiting = new Set<Waiting>()
   readonly #alarm = new Alarm(() => this.#lookAgain())
@@ -74,10 +54,8 @@ export class Slice {
   #isLive: boolean
   /** Steps that run, and records on their way. */
   #busy = 0
-  #calls = 0
-  #isWatching = false
-  #place: number
-  #acknowledged: number
+  readonly #stillness = new Stillness(() => this.#isQuiet())
+  readonly records: Records
   #cancelled: Error | undefined
   #isCompensating = false
   #isOver = false
@@ -92,9 +70,8 @@ export class Slice {
     this.runId = loaded.runId
     this.replay = new Replay(loaded.entries)
     this.#isLive = loaded.entries.length === 0
-    this.#signals = [...loaded.signals]
-    this.#place = loaded.entries.at(-1)?.place ?? 0
-    this.#acknowledged = this.#place
+    this.signals = new ReceivedSignals(loaded.signals)
+    this.records = new Records(carrier.claimed, loaded.entries.at(-1)?.place ?? 0)
     if (loaded.cancelled !== undefined) this.#cancelled = new CancelRequestedError(carrier.claimed.jobId)
     this.over = new Promise((_, reject) => {
       this.#end = reject
@@ -113,7 +90,7 @@ export class Slice {
     this.#isCompensating = true
     const error = new StoppedError()
     for (const waiting of [...this.#waiting]) waiting.reject(error)
-    do await this.#untilQuiet()
+    do await this.#stillness.rest()
     while (this.#busy > 0 || this.replay.isDelivering)
     this.#isLive = true
   }
@@ -135,7 +112,7 @@ export class Slice {
     if (this.#names.has(open)) {
       throw new InvalidOptionError(open, 'another one of this name is under way; give each its own, such as [name, id]')
     }
-    this.#calls++
+    this.#stillness.called()
     return this.replay.call(type, name)
   }
 
@@ -147,13 +124,13 @@ export class Slice {
       return await work()
     } finally {
       this.#names.delete(open)
-      this.#calls++
+      this.#stillness.called()
     }
   }
 
   /** The result that is on record. */
   deliver(entry: Entry): Promise<Entry> {
-    this.#watch()
+    this.#stillness.watch()
     return this.replay.deliver(entry)
   }
 
@@ -163,7 +140,7 @@ export class Slice {
     const isUndoing = call?.type === 'compensation'
     if (this.#isCompensating && !isUndoing) throw new StoppedError()
     if (!this.#isLive) {
-      this.#watch()
+      this.#stillness.watch()
       await new Promise<void>((resolve, reject) => this.#atGate.push({ resolve, reject }))
     }
     const { signal } = this.carrier
@@ -183,45 +160,19 @@ export class Slice {
       return await work()
     } finally {
       this.#busy--
-      this.#calls++
-      if (this.#waiting.size > 0) this.#watch()
+      this.#stillness.called()
+      if (this.#waiting.size > 0) this.#stillness.watch()
     }
   }
 
   /** Stores a record under the run's fence. Throws LeaseLostError if another worker has the run. */
   record(call: Call, record: NewRecord): Promise<Entry> {
     return this.busy(async () => {
-      const entry = this.newEntry(call, record)
+      const entry = this.records.newEntry(call, record)
       const isRecorded = await this.journal.add(entry, () => this.carrier.leaseIsOurs())
       if (!isRecorded) throw this.lost()
-      return this.acknowledge(entry)
+      return this.records.acknowledge(entry)
     })
-  }
-
-  newEntry({ type, name, nth }: Call, record: NewRecord): NewEntry {
-    if (this.#place >= MOST_STEPS) throw new Fatal(`a run records at most ${MOST_STEPS} steps; continue in another run`)
-    return {
-      lease: this.carrier.claimed,
-      place: ++this.#place,
-      after: this.#acknowledged,
-      type,
-      name,
-      nth,
-      state: record.state,
-      attempt: record.attempt ?? 1,
-      result: record.result ?? null,
-      error: record.error ?? null,
-      wakeMs: record.wakeMs ?? null,
-      signalId: record.signalId ?? null,
-      startedAt: record.startedAt ?? monotonicMs(),
-    }
-  }
-
-  /** It is on record. */
-  acknowledge(entry: NewEntry): Entry {
-    this.#acknowledged = Math.max(this.#acknowledged, entry.place)
-    const { wakeMs } = entry
-    return { ...entry, wakeAt: wakeMs === null ? undefined : monotonicMs() + wakeMs, childId: undefined }
   }
 
   /** Another worker has the run: this slice writes nothing more. */
@@ -231,22 +182,9 @@ export class Slice {
     return error
   }
 
-  /** The first signal of this name. It stays until a record consumes it. */
-  findSignal(name: string): Signal | undefined {
-    return this.#signals.find((signal) => signal.name === name)
-  }
-
-  consumed(signal: Signal): void {
-    this.#signals.splice(this.#signals.indexOf(signal), 1)
-  }
-
-  /** Signals that came since: those that are new here let their waits go on. */
+  /** Signals that came since: their waits go on. */
   signalled(signals: readonly Signal[]): void {
-    const known = new Set(this.#signals.map(({ id }) => id))
-    const fresh = signals.filter(({ id }) => !known.has(id))
-    if (fresh.length === 0 || this.#isOver) return
-    this.#signals.push(...fresh)
-    this.#lookAgain()
+    if (!this.#isOver && this.signals.add(signals)) this.#lookAgain()
   }
 
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
@@ -259,7 +197,7 @@ export class Slice {
           const answer = ready()
           if (answer === undefined) return
           this.#waiting.delete(waiting)
-          this.#calls++
+          this.#stillness.called()
           resolve(answer)
         },
         reject: (error) => {
@@ -271,15 +209,14 @@ export class Slice {
       if (this.#isOver) return
       if (this.#isStopped) waiting.reject(this.#cancelled ?? this.carrier.signal.reason)
       else waiting.look()
-      this.#watch()
+      this.#stillness.watch()
     })
   }
 
   /** The code has ended: names that it did not reach are an error, and what it left behind goes on no more. */
   async ended(): Promise<void> {
     if (!this.#isLive && this.replay.unreached.length > 0) {
-      await setImmediate()
-      await setImmediate()
+      await this.#stillness.rest()
       if (this.replay.unreached.length > 0) throw new WorkflowChangedError(this.#workflow, this.replay.unreached)
     }
   }
@@ -296,7 +233,7 @@ export class Slice {
 
   #lookAgain(): void {
     for (const waiting of [...this.#waiting]) waiting.look()
-    this.#watch()
+    this.#stillness.watch()
   }
 
   #abort(reason: unknown): void {
@@ -314,49 +251,31 @@ export class Slice {
     this.#end(error)
   }
 
-  /** Looks at what there is to do once two turns of the event loop have passed without a call. */
-  #watch(): void {
-    this.#calls++
-    if (this.#isWatching || this.#isOver) return
-    this.#isWatching = true
-    void this.#untilQuiet().then(() => {
-      this.#isWatching = false
-      if (!this.#isOver) this.#isQuiet()
-    })
-  }
-
-  async #untilQuiet(): Promise<void> {
-    for (let before = -1; before !== this.#calls; ) {
-      before = this.#calls
-      await setImmediate()
-      await setImmediate()
-    }
-  }
-
   #isQuiet(): void {
+    if (this.#isOver) return
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
       const times = [...this.#waiting].map(({ until }) => until ?? Number.POSITIVE_INFINITY)
       this.#alarm.set(Math.min(...times, Number.POSITIVE_INFINITY))
       return
     }
-    if (!this.#isLive) return this.#endReplay()
-    if (this.#waiting.size > 0) this.#park()
+    if (!this.#isLive) this.#endReplay()
+    else if (this.#waiting.size > 0) this.#park()
   }
 
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
     if (this.#atGate.length === 0 && this.#waiting.size === 0 && !isStuck) return
-    if ((unreached.length > 0 || isStuck) && !this.isCancelled) return void this.#giveTime(this.#calls)
+    if ((unreached.length > 0 || isStuck) && !this.isCancelled) return void this.#giveTime(this.#stillness.calls)
     this.#isLive = true
     if (this.isCancelled) for (const waiting of [...this.#waiting]) waiting.reject(this.#cancelled)
     for (const { resolve } of this.#atGate.splice(0)) resolve()
-    this.#watch()
+    this.#stillness.watch()
   }
 
   async #giveTime(calls: number): Promise<void> {
     await sleep(LATE_MS, this.carrier.signal)
-    if (this.#isOver || calls !== this.#calls) return
+    if (this.#isOver || calls !== this.#stillness.calls) return
     this.#stop(new WorkflowChangedError(this.#workflow, this.replay.unreached))
   }
 

@@ -69,12 +69,12 @@ union all
 select 'step', s.job_id, s.place, s.name, s.nth, s.type, s.state::text, s.attempt,
   extract(epoch from s.wake_at - leasehold.clock())::float8 * 1000, s.child_id, s.result::text, s.error::text
 from run cross join lateral (
-  select * from leasehold.step where step.job_id = run.id and step.salt = run.salt order by place limit 100000
+  select * from leasehold.step where step.job_id = run.id and step.salt = run.salt limit 100000
 ) s
 union all
 select 'signal', s.job_id, null, s.name, null, null, null, null, null, s.id, s.payload::text, null
 from run cross join lateral (
-  select * from leasehold.signal where signal.job_id = run.id and signal.salt = run.salt and not consumed order by id limit 10000
+  select * from leasehold.signal where signal.job_id = run.id and signal.salt = run.salt and not consumed limit 10000
 ) s`
 
 //   $1 workflow  $2 run id  $3 name  $4 payload  $5 idempotency key

@@ -10,10 +10,11 @@ import { withTransaction } from '../db/transaction.ts'
 import { effectKey } from '../effects/key.ts'
 import { StepFailedError } from './errors.ts'
 import type { Entry } from './journal.ts'
+import type { NewRecord } from './records.ts'
 import { type Call, hasEnded } from './replay.ts'
 import { type RetryPolicy, retryDelayMs } from './retry.ts'
 import type { Step } from './run.ts'
-import type { NewRecord, Slice } from './slice.ts'
+import type { Slice } from './slice.ts'
 import { HOLD_RUN } from './step.sql.ts'
 
 /** The code goes on with it, so it may be larger than the result of a job, which is for people. */
@@ -117,11 +118,11 @@ export class Steps {
         const lane = this.#lane.within(tx)
         if ((await lane.run(HOLD_RUN, [claimed.jobId, claimed.claimId])).length === 0) throw slice.lost()
         const result = await inside.run(call.name, work, tx)
-        const made = slice.newEntry(call, { ...times, ...encoded(result) })
+        const made = slice.records.newEntry(call, { ...times, ...encoded(result) })
         if (!(await slice.journal.addWithin(lane, made))) throw slice.lost()
         return made
       })
-      return slice.acknowledge(entry)
+      return slice.records.acknowledge(entry)
     } catch (error) {
       // Whether it has committed, only the database knows: the run is released, and its next slice reads what is on record.
       if (isOutage(error)) throw slice.lost()

@@ -3,7 +3,7 @@ import { parseInput, type Schema } from '../core/schema.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { JobId } from '../jobs/job.ts'
 import type { Entry, Signal } from './journal.ts'
-import { hasEnded, type Call } from './replay.ts'
+import { type Call, hasEnded } from './replay.ts'
 import type { Wait } from './run.ts'
 import type { Slice } from './slice.ts'
 
@@ -120,12 +120,12 @@ export class SignalWait<Payload> extends Waitable<Payload> {
   async prepare(): Promise<void> {}
 
   ready(): Answer | undefined {
-    const signal = this.slice.findSignal(this.call.name)
+    const signal = this.slice.signals.find(this.call.name)
     return signal === undefined ? undefined : { result: signal.payload, signal }
   }
 
   protected override async end(answer: Answer): Promise<unknown> {
-    this.slice.consumed(answer.signal!)
+    this.slice.signals.remove(answer.signal!)
     return super.end(answer)
   }
 }
@@ -157,16 +157,17 @@ export class JobWait<Result> extends Waitable<Result> {
   }
 
   ready(): Answer | undefined {
-    const signal = this.slice.findSignal(this.names[0]!)
+    const signal = this.slice.signals.find(this.names[0]!)
     if (signal === undefined) return undefined
     const { status, result, error }: ChildEnd = JSON.parse(signal.payload!)
     if (status === 'completed') return { result: JSON.stringify(result ?? null), signal }
-    const description = typeof error === 'object' && error !== null ? error : { name: status, message: String(error ?? '') }
+    const description =
+      typeof error === 'object' && error !== null ? error : { name: status, message: String(error ?? '') }
     return { result: null, error: JSON.stringify(description), signal }
   }
 
   protected override async end(answer: Answer): Promise<unknown> {
-    this.slice.consumed(answer.signal!)
+    this.slice.signals.remove(answer.signal!)
     return super.end(answer)
   }
 }
@@ -208,7 +209,7 @@ async function waitForFirst(
   const names = all.flatMap(([, wait]) => wait.names)
   const { name, answer } = await slice.wait(names, until === Number.POSITIVE_INFINITY ? undefined : until, ready)
   const { result, error = null, signal } = answer
-  if (signal !== undefined) slice.consumed(signal)
+  if (signal !== undefined) slice.signals.remove(signal)
   const first: First = { name, result, error }
   const consumed = signal === undefined ? {} : { signalId: signal.id }
   return slice.record(call, { state: 'recorded', result: JSON.stringify(first), ...consumed })

@@ -179,10 +179,14 @@ test('parallel branches join, and each step of them happens once', async (t) => 
   const { lh } = await scene(t)
   const done: string[] = []
   const flow = workflow<null, unknown>('flow', FAST, async (run) => {
+    const noted = (what: string) => () => {
+      done.push(what)
+      return what
+    }
     const branch = async (name: string) => {
-      const one = await run.step([name, 1], () => (done.push(`${name} 1`), name))
+      const one = await run.step([name, 1], noted(`${name} 1`))
       await run.sleep(1)
-      return run.step([name, 2], () => (done.push(`${name} 2`), `${one}2`))
+      return `${one}, ${await run.step([name, 2], noted(`${name} 2`))}`
     }
     return Promise.all(['a', 'b', 'c'].map(branch))
   })
@@ -191,7 +195,7 @@ test('parallel branches join, and each step of them happens once', async (t) => 
     await lh.drain([handleRuns(flow)])
     return (await lh.get(jobId))!.status === 'completed'
   })
-  assert.deepEqual((await lh.get(jobId))!.result, ['a2', 'b2', 'c2'])
+  assert.deepEqual((await lh.get(jobId))!.result, ['a 1, a 2', 'b 1, b 2', 'c 1, c 2'])
   assert.deepEqual(done.toSorted(), ['a 1', 'a 2', 'b 1', 'b 2', 'c 1', 'c 2'])
 })
 
