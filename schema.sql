@@ -4,6 +4,8 @@ create type leasehold.attempt_outcome as enum ('failed', 'crashed', 'released', 
 
 create type leasehold.job_status as enum ('pending', 'processing', 'completed', 'dead_letter', 'cancelled');
 
+create type leasehold.step_state as enum ('recorded', 'failed', 'retrying', 'waiting');
+
 create sequence leasehold.event_place as bigint;
 
 create sequence leasehold.job_id as bigint;
@@ -11,6 +13,8 @@ create sequence leasehold.job_id as bigint;
 create sequence leasehold.operator_action_id as bigint;
 
 create sequence leasehold.order_check_id as bigint;
+
+create sequence leasehold.signal_id as bigint;
 
 create table leasehold.archive (
   id bigint not null,
@@ -71,6 +75,7 @@ create table leasehold.dead_letter (
   salt integer not null,
   blocks_key boolean not null default false,
   key_seq bigint,
+  parent_id bigint,
   queue text not null,
   kind text not null,
   reason text not null,
@@ -164,6 +169,7 @@ create table leasehold.job (
   expires_at timestamp with time zone,
   cancel_requested_at timestamp with time zone,
   key_seq bigint,
+  parent_id bigint,
   cancel_reason text,
   queue text not null,
   kind text not null,
@@ -172,6 +178,7 @@ create table leasehold.job (
   idempotency_key text,
   metadata jsonb,
   progress jsonb,
+  waiting_for text[],
   constraint job_pkey PRIMARY KEY (id)
 ) with (fillfactor=45, vacuum_truncate=off, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.1);
 
@@ -266,6 +273,40 @@ create table leasehold.settings (
   constraint settings_pkey PRIMARY KEY (id)
 );
 
+create table leasehold.signal (
+  id bigint not null default nextval('leasehold.signal_id'::regclass),
+  job_id bigint not null,
+  sent_at timestamp with time zone not null,
+  salt integer not null,
+  consumed boolean not null default false,
+  noticed boolean not null default false,
+  name text not null,
+  idempotency_key text,
+  payload jsonb,
+  constraint signal_pkey PRIMARY KEY (job_id, id)
+) with (fillfactor=80, vacuum_truncate=off);
+
+create table leasehold.step (
+  job_id bigint not null,
+  recorded_at timestamp with time zone not null,
+  started_at timestamp with time zone not null,
+  wake_at timestamp with time zone,
+  lease_generation bigint not null,
+  signal_id bigint,
+  child_id bigint,
+  worker_id uuid not null,
+  place integer not null,
+  nth integer not null,
+  salt integer not null,
+  attempt smallint not null,
+  state leasehold.step_state not null,
+  type text not null,
+  name text not null,
+  result jsonb,
+  error jsonb,
+  constraint step_pkey PRIMARY KEY (job_id, place, salt)
+) with (vacuum_truncate=off);
+
 create table leasehold.sweep (
   only_row boolean not null default true,
   server_started timestamp with time zone,
@@ -321,6 +362,10 @@ CREATE INDEX operator_action_by_job ON leasehold.operator_action USING btree (jo
 CREATE INDEX order_check_by_queue ON leasehold.order_check USING btree (queue, id);
 
 CREATE INDEX queue_by_key ON leasehold.queue USING btree (name) WHERE (ordered OR fair);
+
+CREATE UNIQUE INDEX signal_once ON leasehold.signal USING btree (job_id, salt, name, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+
+CREATE INDEX signal_to_notice ON leasehold.signal USING btree (id) WHERE (NOT noticed);
 
 CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
 
@@ -709,7 +754,8 @@ begin
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
       job.partition_key, job.partition_bucket, job.salt, job.metadata,
-      case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq end;
+      case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
+        when job.parent_id is not null then -1 end;
   if has_ordered then
     perform "leasehold".take_turns(picked, ordered_queues);
   end if;
@@ -748,6 +794,33 @@ begin
   return true;
 exception when lock_not_available or no_data_found then
   return false;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.consume(job_ids bigint[], signal_ids bigint[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+begin
+  update "leasehold".signal set consumed = true where job_id = any (job_ids) and id = any (signal_ids);
+  return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.count_from_here(job_ids bigint[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  update "leasehold".job set attempts = 1, crashes = 0
+  where id = any (array(select j.id from "leasehold".job j where j.id = any (job_ids) for update skip locked));
+  return true;
 end
 $function$
 ;
@@ -1168,6 +1241,14 @@ begin
     return 0;
   end if;
   if coalesce(lets_in, finish.status <> 'completed') then
+    with children as materialized (
+      select j.id, j.parent_id from "leasehold".job j
+      where j.id = any (job_ids) and j.parent_id is not null and (fence is null or j.claim_id = fence)
+    )
+    select count("leasehold".notify_parent(c.parent_id, c.id, finish.status, r.result, coalesce(r.error, to_jsonb(r.reason))))
+    into forgotten
+    from children c join unnest(job_ids, results, reasons, errors) as r (id, result, reason, error) on r.id = c.id;
+    forgotten := 0;
     with held as materialized (
       select j.id, j.queue, j.partition_key, j.key_seq, j.claim_id from "leasehold".job j
       where j.id = any (job_ids) and (fence is null or j.claim_id = fence)
@@ -1188,14 +1269,14 @@ begin
       delete from "leasehold".job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
     )
     insert into "leasehold".dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
-      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, queue, kind,
+      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, parent_id, queue, kind,
       reason, error, payload, partition_key, idempotency_key, metadata)
     select e.id, at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id,
       e.attempts, e.max_attempts,
       case told.reason when 'lease_expired' then least(e.crashes, 32766) + 1 else e.crashes end, e.priority,
       e.partition_bucket, e.salt, e.key_seq is not null and told.reason <> 'expired' and (
         select q.on_dead_letter <> 'skip' from "leasehold".queue q where q.name = e.queue
-      ) is not false, e.key_seq, e.queue, e.kind, told.reason, coalesce(told.error, (
+      ) is not false, e.key_seq, e.parent_id, e.queue, e.kind, told.reason, coalesce(told.error, (
         select a.error from "leasehold".job_attempt a where a.job_id = e.id and a.error is not null
         order by a.lease_generation desc, a.ended_at desc limit 1
       )), e.payload, e.partition_key, e.idempotency_key, e.metadata
@@ -1287,6 +1368,13 @@ CREATE OR REPLACE FUNCTION leasehold.generation_floor()
 RETURN ((EXTRACT(epoch FROM leasehold.clock()) * (1000)::numeric))::bigint
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.has_begun(job_id bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN (EXISTS (SELECT FROM leasehold.step s WHERE (s.job_id = has_begun.job_id)))
+;
+
 CREATE OR REPLACE FUNCTION leasehold.has_unsent(before timestamp with time zone)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1363,7 +1451,7 @@ AS $function$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'help', 'cancel', 'pause'] loop
+  foreach topic in array array['wake', 'help', 'cancel', 'pause', 'signal'] loop
     execute format('listen %I', replace('"leasehold".', '"', '') || topic);
   end loop;
 end
@@ -1420,6 +1508,28 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.notify_parent(parent_id bigint, child_id bigint, status leasehold.job_status, result jsonb, error jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  parent record;
+begin
+  select j.salt, j.queue into parent from "leasehold".job j where j.id = notify_parent.parent_id;
+  if found then
+    insert into "leasehold".signal (job_id, salt, sent_at, name, payload)
+    values (notify_parent.parent_id, parent.salt, "leasehold".clock(), 'job ' || child_id,
+      jsonb_strip_nulls(jsonb_build_object('status', notify_parent.status, 'error', notify_parent.error))
+        || jsonb_build_object('result', notify_parent.result));
+    perform "leasehold".tell('signal', parent.queue);
+  end if;
+  return true;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.park_behind(queues text[], keys text[])
  RETURNS integer
  LANGUAGE plpgsql
@@ -1472,6 +1582,41 @@ begin
     insert into "leasehold".order_check (queue, key) values (parked.queue, parked.key);
   end loop;
   return moved;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.prune_runs(after_id bigint, at_most integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  looked bigint[];
+  gone bigint[];
+begin
+  looked := array(
+    select distinct l.job_id from (
+      (select s.job_id from "leasehold".step s where s.job_id > after_id order by s.job_id limit at_most)
+      union all
+      (select s.job_id from "leasehold".signal s where s.job_id > after_id order by s.job_id limit at_most)
+    ) as l order by l.job_id limit at_most
+  );
+  if looked = '{}' then
+    return null;
+  end if;
+  gone := array(
+    select l.id from unnest(looked) as l (id)
+    where (select true from "leasehold".job j where j.id = l.id) is null
+      and (select true from "leasehold".dead_letter d where d.id = l.id) is null
+      and (select true from "leasehold".idempotency_key k where k.job_id = l.id limit 1) is null
+  );
+  delete from "leasehold".step where job_id = any (gone);
+  delete from "leasehold".signal where job_id = any (gone);
+  return looked[cardinality(looked)];
 end
 $function$
 ;
@@ -1581,7 +1726,7 @@ begin
   select greatest(
     (select max(j.id) from "leasehold".job j), (select max(d.id) from "leasehold".dead_letter d),
     (select max(a.id) from "leasehold".archive a), (select max(k.job_id) from "leasehold".idempotency_key k),
-    (select max(e.job_id) from "leasehold".effect e)
+    (select max(e.job_id) from "leasehold".effect e), (select max(s.job_id) from "leasehold".step s)
   ) into highest;
   if highest > (select s.last_value from "leasehold".job_id s) then
     return setval('"leasehold".job_id', highest);
@@ -1667,10 +1812,10 @@ begin
       delete from "leasehold".dead_letter d where d.id = any (array(select picked.id from picked)) returning *
     ), added as (
       insert into "leasehold".job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-        partition_bucket, salt, blocked, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
+        partition_bucket, salt, blocked, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
       select r.id, "leasehold".clock(), r.created_at, r.lease_generation, r.max_attempts,
         case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket, r.salt,
-        true, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
+        true, r.parent_id, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
         case when r.blocks_key then r.key_seq else nextval('"leasehold".job_id') end
       from (select * from revived order by revived.key_seq) as r
       returning job.id, job.queue, job.kind
@@ -1725,7 +1870,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.requeue(job_id bigint, held_by bigint, next_at timestamp with time zone, returns_attempt boolean, clears_crashes boolean)
+CREATE OR REPLACE FUNCTION leasehold.requeue(job_id bigint, held_by bigint, next_at timestamp with time zone, returns_attempt boolean, clears_crashes boolean, waits_for text[] DEFAULT NULL::text[])
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1734,7 +1879,7 @@ declare
   returned record;
 begin
   update "leasehold".job
-  set claim_id = null, claimed_at = null, available_at = next_at,
+  set claim_id = null, claimed_at = null, available_at = next_at, waiting_for = waits_for,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
     crashes = case when clears_crashes then 0 else job.crashes end,
     expires_at = case when next_at = job.available_at then job.expires_at end,
@@ -1795,6 +1940,18 @@ begin
     select -n, 0, 0, 'epoch', 'epoch', '', to_jsonb(wide) from generate_series(1, 1024) n;
     delete from "leasehold".effect where job_id < 0;
   end if;
+  if pg_relation_size('"leasehold".step') < 256 * 8192 then
+    insert into "leasehold".step (job_id, recorded_at, started_at, lease_generation, worker_id, place, nth, salt, attempt, state, type,
+      name, result)
+    select -n, 'epoch', 'epoch', 0, '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 'recorded', '', '', to_jsonb(wide)
+    from generate_series(1, 1024) n;
+    delete from "leasehold".step where job_id < 0;
+  end if;
+  if pg_relation_size('"leasehold".signal') < 256 * 8192 then
+    insert into "leasehold".signal (id, job_id, sent_at, salt, noticed, name, payload)
+    select n, -n, 'epoch', 0, true, '', to_jsonb(wide) from generate_series(1, 1024) n;
+    delete from "leasehold".signal where job_id < 0;
+  end if;
   return true;
 end
 $function$
@@ -1836,6 +1993,46 @@ begin
   update "leasehold".job set claim_id = null, claimed_at = null, attempts = job.attempts - 1, blocked = true
   where job.id = any (rest);
   perform "leasehold".finish('cancelled', to_cancel, null, reasons, lets_in => false);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nth integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  run record;
+  from_place integer;
+begin
+  select j.salt, j.claim_id, j.queue, true as is_pending into run from "leasehold".job j where j.id = rewind.job_id for update;
+  if not found then
+    select d.salt, null::bigint as claim_id, d.queue, false as is_pending into run
+    from "leasehold".dead_letter d where d.id = rewind.job_id for update;
+    if not found then
+      return 'not_found';
+    end if;
+  end if;
+  if run.claim_id is not null then
+    return 'processing';
+  end if;
+  select min(s.place) into from_place from "leasehold".step s
+  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth;
+  if from_place is null then
+    return 'no_such_step';
+  end if;
+  update "leasehold".signal set consumed = false
+  where signal.job_id = rewind.job_id and signal.id = any (array(
+    select s.signal_id from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place and s.signal_id is not null
+  ));
+  delete from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place;
+  if run.is_pending then
+    update "leasehold".job set available_at = "leasehold".clock(), waiting_for = null where job.id = rewind.job_id;
+    perform "leasehold".wake(array[run.queue]);
+  end if;
+  return 'done';
 end
 $function$
 ;
@@ -1888,6 +2085,77 @@ begin
     delete from "leasehold".pause p where p.queue = of_queue or p.kind = of_kind;
   end if;
   return found;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.signal(workflow text, run_id text, name text, payload jsonb DEFAULT NULL::jsonb, idempotency_key text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  run record;
+begin
+  if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
+    raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
+  end if;
+  select k.job_id, j.salt into run
+  from "leasehold".idempotency_key k left join "leasehold".job j on j.id = k.job_id
+  where k.queue = signal.workflow and k.key = signal.run_id;
+  if not found then
+    return 'not_found';
+  end if;
+  if run.salt is null then
+    select d.id as job_id, d.salt into run from "leasehold".dead_letter d where d.id = run.job_id;
+    if not found then
+      return 'finished';
+    end if;
+  end if;
+  insert into "leasehold".signal (job_id, salt, sent_at, name, payload, idempotency_key)
+  values (run.job_id, run.salt, "leasehold".clock(), signal.name, signal.payload, signal.idempotency_key)
+  on conflict do nothing;
+  if not found then
+    return 'duplicate';
+  end if;
+  perform "leasehold".tell('signal', signal.workflow);
+  return 'sent';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.start_child(run_id bigint, held_by bigint, at_place integer, after_place integer, step_name text, of_nth integer, kind text, payload jsonb, options jsonb, by_worker uuid)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  run record;
+  child bigint;
+begin
+  select j.salt, j.lease_generation into run from "leasehold".job j where j.id = run_id and j.claim_id = held_by for share;
+  if not found or (after_place > 0 and not exists (
+    select from "leasehold".step s where s.job_id = run_id and s.place = after_place and s.salt = run.salt
+  )) then
+    return null;
+  end if;
+  select e.job_id into child from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
+  update "leasehold".job set parent_id = run_id where job.id = child;
+  if not found then
+    perform "leasehold".notify_parent(run_id, child, ended.status, ended.result, ended.error)
+    from (
+      select a.status, a.result, to_jsonb(a.cancel_reason) as error from "leasehold".archive a where a.id = child
+      union all
+      select 'dead_letter', null, d.error from "leasehold".dead_letter d where d.id = child
+    ) as ended;
+  end if;
+  insert into "leasehold".step (job_id, recorded_at, started_at, lease_generation, child_id, worker_id, place, nth, salt, attempt, state,
+    type, name)
+  values (run_id, "leasehold".clock(), "leasehold".clock(), run.lease_generation, child, by_worker, at_place, of_nth, run.salt, 1, 'waiting',
+    'job', step_name);
+  return child;
 end
 $function$
 ;
@@ -1963,6 +2231,54 @@ begin
     end if;
   end loop;
   return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.wake_signalled(after_id bigint, at_most integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  signals bigint[];
+  jobs bigint[];
+  names text[];
+  free bigint[];
+  queues text[];
+begin
+  select array_agg(s.id order by s.id), array_agg(s.job_id order by s.id), array_agg(s.name order by s.id) into signals, jobs, names
+  from (
+    select s.id, s.job_id, s.name from "leasehold".signal s where not s.noticed and s.id > after_id order by s.id limit at_most
+  ) as s;
+  if signals is null then
+    return null;
+  end if;
+  select array_agg(l.id) into free
+  from (select j.id from "leasehold".job j where j.id = any (jobs) and j.claim_id is null for update skip locked) as l;
+  with woken as (
+    update "leasehold".job
+    set available_at = "leasehold".clock(), waiting_for = null
+    where job.id = any (free) and exists (
+      select from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for)
+    )
+    returning job.queue
+  )
+  select array_agg(distinct woken.queue) into queues from woken;
+  update "leasehold".signal s set noticed = true
+  from unnest(signals, jobs) as done (id, job_id)
+  where s.job_id = done.job_id and s.id = done.id and (
+    s.job_id = any (free) or (select true from "leasehold".job j where j.id = done.job_id) is null
+  );
+  if queues is not null then
+    perform "leasehold".wake(queues);
+  end if;
+  return case when cardinality(signals) = at_most then signals[at_most] end;
 end
 $function$
 ;
@@ -2151,6 +2467,7 @@ create view leasehold.jobs as
         CASE
             WHEN j.claim_id IS NOT NULL THEN NULL::text
             WHEN j.blocked THEN 'blocked'::text
+            WHEN j.waiting_for IS NOT NULL THEN 'waiting'::text
             WHEN j.available_at > leasehold.clock() THEN
             CASE
                 WHEN j.attempts > 0 THEN 'retrying'::text
@@ -2261,6 +2578,46 @@ create view leasehold.operator_actions as
     kind,
     detail
    FROM leasehold.operator_action;
+
+create view leasehold.runs as
+ SELECT queue AS workflow,
+    idempotency_key AS run_id,
+    id AS job_id,
+    NULLIF(split_part(kind, '@'::text, 2), ''::text)::integer AS version,
+        CASE
+            WHEN status = 'pending'::leasehold.job_status AND label = 'waiting'::text THEN 'waiting'::text
+            ELSE status::text
+        END AS status,
+    payload AS input,
+    result,
+    COALESCE(last_error, to_jsonb(reason)) AS error,
+    progress AS note,
+    created_at AS started_at,
+    completed_at AS ended_at,
+    available_at AS wakes_at
+   FROM leasehold.jobs j
+  WHERE kind ~~ '%@%'::text AND idempotency_key IS NOT NULL;
+
+create view leasehold.steps as
+ SELECT s.job_id,
+    s.place,
+    s.name,
+    s.nth,
+    s.type,
+    s.state,
+    s.attempt,
+    s.started_at,
+    s.recorded_at,
+    s.wake_at,
+    s.child_id,
+    s.signal_id,
+    s.result,
+    s.error,
+    s.lease_generation,
+    s.worker_id,
+    w.label AS worker_label
+   FROM leasehold.step s
+     LEFT JOIN leasehold.worker w ON w.id = s.worker_id;
 
 create view leasehold.workers as
  SELECT id,

@@ -1,7 +1,7 @@
 /** JetStream in the benchmark of the outbox: a transport that shows when it begins, and a publisher without a relay. */
-import { headers, type NatsConnection } from '@nats-io/transport-node'
+import { headers, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node'
 import { NatsTransport } from '../src/nats/index.ts'
-import { askApi, store } from '../src/nats/jetstream.ts'
+import { askApi } from '../src/nats/jetstream.ts'
 import type { Transport } from '../src/outbox/index.ts'
 
 /** As many as the relay has by default: batches at a time, and events in each. */
@@ -27,6 +27,16 @@ export function natsTransport(connection: NatsConnection, start: () => void): Tr
   return made
 }
 
+/** A request, as the client's package for JetStream publishes. */
+async function stored(connection: NatsConnection, data: Uint8Array, head: MsgHdrs): Promise<void> {
+  const { stream } = (await connection.request(SUBJECT, data, { timeout: ANSWER_MS, headers: head })).json<Receipt>()
+  if (stream !== 'BENCH') throw new Error('not stored')
+}
+
+interface Receipt {
+  readonly stream: string
+}
+
 /** The same bytes and ids, in as many batches at a time as the relay has, each when the one before is acknowledged. Events/s. */
 export async function publishBare(connection: NatsConnection, data: Uint8Array, events: number): Promise<number> {
   let next = 0
@@ -38,7 +48,7 @@ export async function publishBare(connection: NatsConnection, data: Uint8Array, 
         batch.map((n) => {
           const head = headers()
           head.set('Nats-Msg-Id', String(n))
-          return store(connection, SUBJECT, data, head, ANSWER_MS)
+          return stored(connection, data, head)
         }),
       )
     }

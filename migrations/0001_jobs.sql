@@ -28,6 +28,8 @@ create sequence leasehold.job_id as bigint;
 -- salt distinguishes two jobs that got the same id from a sequence that a failover set back.
 -- key_seq is the job's place among those of its partition key, in an ordered queue; null in any other (0010_order.sql).
 -- blocked: a job of the same key comes first.
+-- parent_id: the run of a workflow that started this job; it is notified when the job ends. waiting_for: the signals that a run waits
+-- for, if this job carries one (0012_workflows.sql). Both are null for most jobs.
 -- The columns a claim changes lie side by side, so that its WAL record holds little else.
 -- What is always true of a row is checked in the test databases, and not here: Postgres parses each check anew in each statement,
 -- which took a tenth of a claim of one job (decisions/0033).
@@ -48,6 +50,7 @@ create table leasehold.job (
   expires_at          timestamptz,
   cancel_requested_at timestamptz,
   key_seq             bigint,
+  parent_id           bigint,
   cancel_reason       text,
   queue               text not null,
   kind                text not null,
@@ -56,6 +59,7 @@ create table leasehold.job (
   idempotency_key     text,
   metadata            jsonb,
   progress            jsonb,
+  waiting_for         text[],
   constraint job_pkey primary key (id)
 ) with (
   fillfactor = 45,
@@ -147,6 +151,7 @@ create table leasehold.dead_letter (
   salt             integer not null,
   blocks_key       boolean not null default false,
   key_seq          bigint,
+  parent_id        bigint,
   queue            text not null,
   kind             text not null,
   reason           text not null,

@@ -38,6 +38,7 @@ create function leasehold.generation_floor() returns bigint
 -- it found, or that there are more of a fair queue; available_at, the time of the claim, or null if all that was asked for is
 -- paused. The others come in no order: sorting
 -- would copy each row twice more, and the worker sees in one look whether it must sort.
+-- key_seq is -1 of a job outside ordered queues that has a parent: its completion has to notify that.
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
   queues text[], priorities smallint[] default null, from_at timestamptz[] default null, from_id bigint[] default null,
@@ -240,7 +241,8 @@ begin
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
       job.partition_key, job.partition_bucket, job.salt, job.metadata,
-      case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq end;
+      case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
+        when job.parent_id is not null then -1 end;
   if has_ordered then
     perform leasehold.take_turns(picked, ordered_queues);
   end if;
@@ -255,7 +257,8 @@ $$;
 -- which the job had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
 -- walks.
 create function leasehold.requeue(
-  job_id bigint, held_by bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean
+  job_id bigint, held_by bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean,
+  waits_for text[] default null
 ) returns text
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -264,7 +267,7 @@ declare
   returned record;
 begin
   update leasehold.job
-  set claim_id = null, claimed_at = null, available_at = next_at,
+  set claim_id = null, claimed_at = null, available_at = next_at, waiting_for = waits_for,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
     crashes = case when clears_crashes then 0 else job.crashes end,
     expires_at = case when next_at = job.available_at then job.expires_at end,
@@ -358,6 +361,14 @@ begin
     return 0;
   end if;
   if coalesce(lets_in, finish.status <> 'completed') then
+    with children as materialized (
+      select j.id, j.parent_id from leasehold.job j
+      where j.id = any (job_ids) and j.parent_id is not null and (fence is null or j.claim_id = fence)
+    )
+    select count(leasehold.notify_parent(c.parent_id, c.id, finish.status, r.result, coalesce(r.error, to_jsonb(r.reason))))
+    into forgotten
+    from children c join unnest(job_ids, results, reasons, errors) as r (id, result, reason, error) on r.id = c.id;
+    forgotten := 0;
     with held as materialized (
       select j.id, j.queue, j.partition_key, j.key_seq, j.claim_id from leasehold.job j
       where j.id = any (job_ids) and (fence is null or j.claim_id = fence)
@@ -378,14 +389,14 @@ begin
       delete from leasehold.job where job.id = any (job_ids) and (fence is null or job.claim_id = fence) returning *
     )
     insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
-      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, queue, kind,
+      claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, parent_id, queue, kind,
       reason, error, payload, partition_key, idempotency_key, metadata)
     select e.id, at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id,
       e.attempts, e.max_attempts,
       case told.reason when 'lease_expired' then least(e.crashes, 32766) + 1 else e.crashes end, e.priority,
       e.partition_bucket, e.salt, e.key_seq is not null and told.reason <> 'expired' and (
         select q.on_dead_letter <> 'skip' from leasehold.queue q where q.name = e.queue
-      ) is not false, e.key_seq, e.queue, e.kind, told.reason, coalesce(told.error, (
+      ) is not false, e.key_seq, e.parent_id, e.queue, e.kind, told.reason, coalesce(told.error, (
         select a.error from leasehold.job_attempt a where a.job_id = e.id and a.error is not null
         order by a.lease_generation desc, a.ended_at desc limit 1
       )), e.payload, e.partition_key, e.idempotency_key, e.metadata

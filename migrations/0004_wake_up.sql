@@ -53,7 +53,7 @@ as $$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'help', 'cancel', 'pause'] loop
+  foreach topic in array array['wake', 'help', 'cancel', 'pause', 'signal'] loop
     execute format('listen %I', replace('leasehold.', '"', '') || topic);
   end loop;
 end

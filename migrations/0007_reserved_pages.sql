@@ -44,6 +44,18 @@ begin
     select -n, 0, 0, 'epoch', 'epoch', '', to_jsonb(wide) from generate_series(1, 1024) n;
     delete from leasehold.effect where job_id < 0;
   end if;
+  if pg_relation_size('leasehold.step') < 256 * 8192 then
+    insert into leasehold.step (job_id, recorded_at, started_at, lease_generation, worker_id, place, nth, salt, attempt, state, type,
+      name, result)
+    select -n, 'epoch', 'epoch', 0, '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 'recorded', '', '', to_jsonb(wide)
+    from generate_series(1, 1024) n;
+    delete from leasehold.step where job_id < 0;
+  end if;
+  if pg_relation_size('leasehold.signal') < 256 * 8192 then
+    insert into leasehold.signal (id, job_id, sent_at, salt, noticed, name, payload)
+    select n, -n, 'epoch', 0, true, '', to_jsonb(wide) from generate_series(1, 1024) n;
+    delete from leasehold.signal where job_id < 0;
+  end if;
   return true;
 end
 $$;
@@ -63,7 +75,7 @@ begin
   select greatest(
     (select max(j.id) from leasehold.job j), (select max(d.id) from leasehold.dead_letter d),
     (select max(a.id) from leasehold.archive a), (select max(k.job_id) from leasehold.idempotency_key k),
-    (select max(e.job_id) from leasehold.effect e)
+    (select max(e.job_id) from leasehold.effect e), (select max(s.job_id) from leasehold.step s)
   ) into highest;
   if highest > (select s.last_value from leasehold.job_id s) then
     return setval('leasehold.job_id', highest);

@@ -718,10 +718,10 @@ begin
       delete from leasehold.dead_letter d where d.id = any (array(select picked.id from picked)) returning *
     ), added as (
       insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-        partition_bucket, salt, blocked, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
+        partition_bucket, salt, blocked, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
       select r.id, leasehold.clock(), r.created_at, r.lease_generation, r.max_attempts,
         case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket, r.salt,
-        true, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
+        true, r.parent_id, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
         case when r.blocks_key then r.key_seq else nextval('leasehold.job_id') end
       from (select * from revived order by revived.key_seq) as r
       returning job.id, job.queue, job.kind

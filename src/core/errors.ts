@@ -13,11 +13,15 @@ export const ERROR_CODES = [
   'LOCK_TIMEOUT',
   'NOT_SENT',
   'ROLLED_BACK',
+  'RUN_FINISHED',
+  'RUN_NOT_FOUND',
   'SCHEMA',
+  'STEP_FAILED',
   'STOPPING',
   'TIMED_OUT',
   'TRANSACTION_CONFLICT',
   'VALUE_NOT_STORABLE',
+  'WORKFLOW_CHANGED',
 ] as const
 
 export type ErrorCode = (typeof ERROR_CODES)[number]

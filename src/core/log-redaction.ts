@@ -102,11 +102,15 @@ const OURS: Readonly<Record<ErrorCode, (error: LeaseholdError) => string>> = {
   LOCK_TIMEOUT: nothing, // Its message holds keys.
   NOT_SENT: (error) => whichAreNotSent(error as NotSentError),
   ROLLED_BACK: whole,
+  RUN_FINISHED: unquoted,
+  RUN_NOT_FOUND: unquoted,
   SCHEMA: whole,
+  STEP_FAILED: (error) => blank(error.message.replace(/ has failed: .*/s, ' has failed')),
   STOPPING: whole,
   TIMED_OUT: whole,
   TRANSACTION_CONFLICT: whole,
   VALUE_NOT_STORABLE: (error) => unquoted(error).replace(/reading it threw: .*/s, 'reading it threw'),
+  WORKFLOW_CHANGED: whole, // Names of steps are in the code.
 }
 
 function blank(text: string): string {

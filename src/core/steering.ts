@@ -24,10 +24,13 @@ export class RetryAfter extends Error {
 export class Snooze extends Error {
   override readonly name = 'Snooze'
   readonly delayMs: number
+  /** Signals that end the delay, for the run of a workflow. */
+  readonly waitsFor: readonly string[] | undefined
 
-  constructor(delay: Duration) {
+  constructor(delay: Duration, waitsFor?: readonly string[]) {
     super('snoozed by the handler')
     this.delayMs = durationMs('delay', delay)
+    this.waitsFor = waitsFor
   }
 }
 

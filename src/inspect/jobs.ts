@@ -15,7 +15,7 @@ export interface JobSnapshot<Result = unknown> {
   readonly kind: string
   readonly status: Status
   /** Why a pending job does not run yet. */
-  readonly label: 'ready' | 'scheduled' | 'retrying' | 'paused' | 'blocked' | null
+  readonly label: 'ready' | 'scheduled' | 'retrying' | 'paused' | 'blocked' | 'waiting' | null
   readonly input: unknown
   /** The handler's return value, as JSON keeps it; null before, and if it returned nothing. */
   readonly result: Result | null

@@ -50,7 +50,10 @@ with mine as materialized (
   from mine
   cross join lateral (select distinct unnest(mine.job_ids)) as held (job_id)
   left join lateral (
-    select job.id, job.queue, job.lease_generation, job.cancel_requested_at, job.cancel_reason from leasehold.job
+    select job.id, job.queue, job.lease_generation, job.cancel_reason,
+      case when job.cancel_requested_at is not null and not leasehold.has_begun(job.id) then job.cancel_requested_at end
+        as cancel_requested_at
+    from leasehold.job
     where job.id = held.job_id and job.claim_id = mine.id
     limit 1
     for update skip locked

@@ -29,6 +29,9 @@ export interface ClaimRequest {
   readonly runLength?: number
 }
 
+/** In the place of key_seq: a run of a workflow waits for the job. */
+const HAS_PARENT = '-1'
+
 const ID_BYTES = 8
 /** Random bytes for this many ids are drawn at a time: a draw costs as much as the rest of a small claim's arguments. */
 const IDS_AHEAD = 64
@@ -153,6 +156,8 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
   for (let i = 1; i < rows.length; i++) {
     const row = rows[i]!
     if (row.key_seq === null) claimed.push(toClaimedJob(request.claimId, at, row))
+    // Its completion has to look at more than its own row, and looks whether the queue is ordered, too.
+    else if (row.key_seq === HAS_PARENT) claimed.push({ ...toClaimedJob(request.claimId, at, row), runFrom: undefined })
     else {
       keys ??= new Map()
       listIn(keys, `${row.queue}\0${row.partition_key}`).push(row)

@@ -43,7 +43,7 @@ export interface Completion extends Lease {
    * Of an ordered queue, whose next job is let in: the place of the first job of its run. Null: the queue is not ordered. Undefined:
    * not known, and the statement looks.
    */
-  readonly runFrom?: string | null
+  readonly runFrom?: string | null | undefined
 }
 
 /** What was not written. refused: the lease is gone. busy: still held, but locked by another transaction; send it again. */

@@ -32,7 +32,9 @@ with locked as materialized (
   cross join lateral (select distinct unnest(e.job_ids)) as held (job_id)
   left join lateral (
     select job.id, job.queue, job.partition_key, job.lease_generation, job.claimed_at, job.attempts, job.max_attempts, job.crashes,
-      job.cancel_requested_at, job.cancel_reason, job.key_seq is not null and exists (
+      case when job.cancel_requested_at is not null and not leasehold.has_begun(job.id) then job.cancel_requested_at end
+        as cancel_requested_at, job.cancel_reason,
+      job.key_seq is not null and exists (
         select from leasehold.queue q where q.name = job.queue and q.ordered
       ) and exists (
         select from leasehold.job ahead

@@ -49,8 +49,8 @@ export interface ClaimedJob extends Lease {
   readonly salt: string
   /** JSON text. */
   readonly metadata: string | null
-  /** Of an ordered queue: the place of the first job of its run. Null in any other. */
-  readonly runFrom: string | null
+  /** Of an ordered queue: the place of the first job of its run. Null in any other. Undefined: the completion has to look. */
+  readonly runFrom: string | null | undefined
   /** Of an ordered queue: the jobs that follow it in its key and were claimed with it. They start after it, in this order. */
   readonly run: readonly ClaimedJob[] | undefined
 }

@@ -1,6 +1,6 @@
 // What an operator, or code acting for one, does to jobs without holding a lease. Each leaves a row in operator_action.
 
-// Pending: cancelled now. Processing: the request is noted on the row, the worker sees it and aborts the handler; the
+// Pending: cancelled now, unless it is the run of a workflow that has begun: then it is woken, to compensate. Processing: the request is noted on the row, the worker sees it and aborts the handler; the
 // worker then records the outcome. It is notified at once if it listens. Locked by another transaction: busy, ask again.
 //   $1 ids  $2 by  $3 reason
 export const CANCEL = `-- job.cancel
@@ -8,15 +8,21 @@ with looked as materialized (
   select i.id as asked, j.*
   from unnest((select $1::bigint[])) as i (id)
   left join lateral (
-    select job.id, job.claim_id from leasehold.job where job.id = i.id limit 1 for update skip locked
+    select job.id, job.claim_id, job.queue, job.claim_id is not null or leasehold.has_begun(job.id) as begun
+    from leasehold.job where job.id = i.id limit 1 for update skip locked
   ) j on true
 ), requested as (
   update leasehold.job set cancel_requested_at = leasehold.clock(), cancel_reason = $3::text
   where id = any (array(select id from looked where claim_id is not null)) and cancel_requested_at is null
   returning id
+), woken_runs as (
+  update leasehold.job
+  set cancel_requested_at = leasehold.clock(), cancel_reason = $3::text, available_at = leasehold.clock(), waiting_for = null
+  where id = any (array(select id from looked where begun and claim_id is null)) and cancel_requested_at is null
+  returning id
 ), answered as materialized (
-  select asked, id, claim_id, case
-    when claim_id is not null then 'requested'
+  select asked, id, claim_id, queue, case
+    when begun then 'requested'
     when id is not null then 'cancelled'
     else coalesce((select 'busy' from leasehold.job j where j.id = asked), 'not_found')
   end as outcome
@@ -26,6 +32,8 @@ with looked as materialized (
   select leasehold.clock(), 'cancel', $2::text, outcome, asked, $3::text from answered where id is not null
 )
 select asked as id, outcome, case outcome when 'requested' then leasehold.tell('cancel', asked::text) end as told, (
+    select leasehold.wake(array_agg(distinct queue)) from answered where outcome = 'requested' and claim_id is null having count(*) > 0
+  ) as woken, (
     select leasehold.finish('cancelled', array_agg(id), null, array_agg($3::text)) from answered
     where outcome = 'cancelled' and (select count(*) from requested) >= 0
   ) as finished
@@ -46,10 +54,10 @@ with picked as materialized (
   delete from leasehold.dead_letter where id = any (array(select id from picked where key_seq is null)) returning *
 ), plain as (
   insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-    partition_bucket, salt, queue, kind, payload, partition_key, idempotency_key, metadata)
+    partition_bucket, salt, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata)
   select id, leasehold.clock(), created_at, lease_generation, max_attempts,
     case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket, salt,
-    queue, kind, payload, partition_key, idempotency_key, metadata
+    parent_id, queue, kind, payload, partition_key, idempotency_key, metadata
   from revived
   returning id, queue, kind
 ), added as materialized (

@@ -20,7 +20,7 @@ const HELD = `from leasehold.job
   for update skip locked`
 
 const RECORD = `returning id, available_at, created_at, lease_generation, claim_id, claimed_at, attempts, max_attempts, priority,
-    partition_bucket, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq
+    partition_bucket, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq, parent_id
 ), archived as (
   insert into leasehold.archive (id, forget_at, finished_at, available_at, created_at, lease_generation, claim_id,
     claimed_at, claimed_by, status, attempts, max_attempts, priority, partition_bucket, queue, kind, payload,
@@ -46,7 +46,7 @@ export const COMPLETE = `-- job.complete
 ${COMPLETED}
 select array_agg(id) as completed from ended`
 
-// Of jobs of ordered queues. let_in: how many jobs of the same keys can be claimed now.
+// Of jobs of ordered queues, and of those that a run of a workflow waits for. let_in: how many jobs of the same keys can be claimed now.
 // A job is not recorded before one that ran before it: if that one is locked, both are busy, and are sent again.
 //   $6 the place of the first job of each one's run; null: the queue is not ordered
 const COMPLETED_IN_ORDER = `with held as materialized (
@@ -65,7 +65,8 @@ const COMPLETED_IN_ORDER = `with held as materialized (
   ))
   ${RECORD}`
 
-const LET_IN = `select array_agg(id) as completed, case when count(key_seq) > 0 then leasehold.advance(
+const LET_IN = `select array_agg(id) as completed, count(case when parent_id is not null then leasehold.notify_parent(
+    parent_id, id, 'completed', ($3::jsonb[])[array_position($1::bigint[], id)], null) end) as notified, case when count(key_seq) > 0 then leasehold.advance(
     array_agg(queue) filter (where key_seq is not null), array_agg(partition_key) filter (where key_seq is not null),
     array_agg(($6::bigint[])[array_position($1::bigint[], id)]) filter (where key_seq is not null)`
 
@@ -96,7 +97,7 @@ from leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, yo
 //   $1–$6 as for COMPLETE_IN_ORDER  $7–$18 as $6–$17 of TURN
 export const TURN_IN_ORDER = `-- job.turn_in_order
 ${COMPLETED_IN_ORDER}
-select claimed.*, completed, let_in
+select claimed.*, completed, let_in, notified
 from (
   ${LET_IN}
   ) end as let_in
@@ -116,15 +117,16 @@ select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7, $8) as done`
 //   bury     a dead letter now, for the reason given
 //   snooze   pending again after the delay, attempt returned
 //   release  pending again where it stood, attempt returned
+// A snooze may wait for signals (0012_workflows.sql). If one is there that the run has not consumed, the run is available at once.
 //   cancel   cancelled; a cancel that was requested meanwhile turns fail, snooze and release into it
 // A failure shows that the job does not kill its worker, and costs an attempt: crashes start again from zero.
 // The count at the end: all rows are locked and judged before the first is requeued, which may return others of its run.
 // What is released wakes a worker, as what is enqueued does. The one that released may hear it, and claims only what it has
 // room for: a job that it had no slot for is not claimed back before it has one.
-//   $1 ids  $2 claim ids  $3 verbs  $4 delays in ms  $5 errors  $6 reasons  $7 worker id
+//   $1 ids  $2 claim ids  $3 verbs  $4 delays in ms  $5 errors  $6 reasons  $7 worker id  $8 names of signals, a JSON array each
 export const SETTLE = `-- job.settle
 with looked as materialized (
-  select i.position, i.id as asked, i.claim_id, i.verb, i.error, j.*, leasehold.clock() as at,
+  select i.position, i.id as asked, i.claim_id, i.verb, i.error, i.waits, j.*, leasehold.clock() as at,
     case i.verb when 'release' then j.available_at else leasehold.clock() + i.delay_ms * interval '1 ms' end as next_at,
     case
       when j.id is null then null
@@ -135,11 +137,12 @@ with looked as materialized (
     end as next,
     case i.verb when 'fail' then 'attempts_exhausted' else i.reason end as reason
   from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[]), (select $4::float8[]),
-    (select $5::jsonb[]), (select $6::text[])) with ordinality
-    as i (id, claim_id, verb, delay_ms, error, reason, position)
+    (select $5::jsonb[]), (select $6::text[]), (select $8::jsonb[])) with ordinality
+    as i (id, claim_id, verb, delay_ms, error, reason, waits, position)
   left join lateral (
     select job.id, job.queue, job.lease_generation, job.available_at, job.claimed_at, job.attempts, job.max_attempts,
-      job.cancel_requested_at, job.cancel_reason
+      case when job.cancel_requested_at is not null and not leasehold.has_begun(job.id) then job.cancel_requested_at end
+        as cancel_requested_at, job.cancel_reason
     from leasehold.job
     where job.id = i.id and job.claim_id = i.claim_id
     limit 1
@@ -157,18 +160,24 @@ with looked as materialized (
     case next when 'cancelled' then coalesce(case verb when 'cancel' then reason end, cancel_reason) else reason end as reason,
     coalesce(next, (
       select 'busy' from leasehold.job j where j.id = asked and j.claim_id = looked.claim_id
-    ), 'refused') as outcome
+    ), 'refused') as outcome,
+    case when waits is not null then array(select jsonb_array_elements_text(waits)) end as waits_for,
+    case when waits is not null then (
+      select true from leasehold.signal s where s.job_id = looked.id and not s.consumed
+        and s.name = any (array(select jsonb_array_elements_text(waits))) limit 1
+    ) end as is_signalled
   from looked
 )
 select position, case outcome
-    when 'pending' then leasehold.requeue(id, claim_id, next_at, verb in ('snooze', 'release'), verb = 'fail')
+    when 'pending' then leasehold.requeue(id, claim_id, case when is_signalled then leasehold.clock() else next_at end,
+      verb in ('snooze', 'release'), verb = 'fail', case when is_signalled is null then waits_for end)
     else outcome
   end as outcome, array(
     select leasehold.finish(next::leasehold.job_status, array_agg(id), $7, array_agg(reason), array_agg(error))
     from answered where next in ('dead_letter', 'cancelled') group by next
   ) as finished, (
     select leasehold.wake(array_agg(distinct queue)) from answered
-    where next = 'pending' and verb = 'release' having count(*) > 0
+    where next = 'pending' and (verb = 'release' or is_signalled) having count(*) > 0
   ) as woken
 from answered
 where (select count(*) from answered) > 0`

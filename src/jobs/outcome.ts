@@ -21,7 +21,7 @@ export type Settlement = Lease &
   (
     | { readonly verb: 'fail'; readonly error: unknown; readonly delayMs: number }
     | { readonly verb: 'bury'; readonly error: unknown; readonly reason: BuryReason }
-    | { readonly verb: 'snooze'; readonly delayMs: number }
+    | { readonly verb: 'snooze'; readonly delayMs: number; readonly waitsFor?: readonly string[] | undefined }
     | { readonly verb: 'release' }
     | { readonly verb: 'cancel'; readonly error?: unknown }
   )
@@ -39,6 +39,7 @@ export async function settle(lane: Lane, worker: Worker, items: readonly Settlem
     errors.map((error) => (error === undefined ? null : encodeSafely(error))),
     first.map((item, index) => reasonOf(item, errors[index])),
     worker.id,
+    first.map((item) => ('waitsFor' in item && item.waitsFor !== undefined ? JSON.stringify(item.waitsFor) : null)),
   ])
   const settled = rows.map(({ position, outcome }) => toSettled(first[Number(position) - 1]!, outcome))
   return [...settled, ...repeated.map((item) => toSettled(item, 'refused'))]

@@ -30,5 +30,13 @@ export const FLEET = `-- wake.fleet
 select count(*) as workers from leasehold.worker
 where stopped_at is null and last_seen_at > leasehold.clock() - interval '90 s' and $1 = any (queues)`
 
+// Runs that wait for signals which have come are available.   $1 after this signal  $2 signals to look at
+export const WAKE_SIGNALLED = `-- wake.signalled
+select leasehold.wake_signalled($1, $2) as last`
+
+// $1 after this job  $2 rows of each table to look at
+export const PRUNE_RUNS = `-- wake.prune_runs
+select leasehold.prune_runs($1, $2) as last`
+
 export const LISTEN = `-- wake.listen
 select leasehold.listen()`

@@ -14,7 +14,7 @@ import { withDeadline } from '../core/timer.ts'
 import type { Refusal } from '../runtime/batcher.ts'
 import { type Msg, type NatsConnection, natsClient } from './client.ts'
 import { type ConsumerConfig, makeReady } from './durable.ts'
-import { JetStreamError, store } from './jetstream.ts'
+import { JetStreamError, newInbox, storeAll } from './jetstream.ts'
 import { MSG_ID, type NatsDelivery, toDelivery } from './message.ts'
 
 /** How long a pull waits for its first message. */
@@ -74,11 +74,9 @@ export class NatsQueue implements Broker, Pollable {
 
   /** The subscription ends with the pull: JetStream drops a waiting pull whose subject has no subscriber. */
   async #pull(request: PullRequest, withinMs: number, signal: AbortSignal): Promise<NatsDelivery[]> {
-    const { createInbox } = await natsClient()
     const received: NatsDelivery[] = []
     const connection = this.#connection
-    const { options } = connection as { readonly options?: { readonly inboxPrefix?: string } }
-    const reply = createInbox(options?.inboxPrefix)
+    const reply = newInbox(await natsClient(), connection)
     let subscription: { unsubscribe(): void } | undefined
     let onAbort = () => {}
     const done = new Promise<void>((resolve, reject) => {
@@ -181,11 +179,14 @@ export class NatsQueue implements Broker, Pollable {
   /** Under an id of its own: a second try after a lost reply stores no second dead letter. */
   async bury({ delivery }: HeldMessage, reason: string): Promise<void> {
     const { headers: ofMessage, data, id } = delivery as NatsDelivery
-    const headers = (await natsClient()).headers()
+    const client = await natsClient()
+    const headers = client.headers()
     for (const [name, values] of ofMessage ?? []) for (const value of values) headers.append(name, value)
     headers.set(REASON, reason)
     headers.set(MSG_ID, `dead ${this.#options.consumer} ${id}`)
-    await store(this.#connection, this.#options.deadLetterSubject!, data, headers, ANSWER_MS)
+    const message = { subject: this.#options.deadLetterSubject!, data, headers }
+    const [stored] = await storeAll(client, this.#connection, [message], ANSWER_MS)
+    if (stored instanceof Error) throw stored
   }
 
   isAboutOneEntry(): boolean {

@@ -16,7 +16,7 @@ import {
 } from '../outbox/transport.ts'
 import { inRounds, reasonOf } from '../outbox/transport-parts.ts'
 import { checkConnection, type NatsClient, type NatsConnection, natsClient } from './client.ts'
-import { askApi, JetStreamError, store } from './jetstream.ts'
+import { askApi, JetStreamError, type NewMessage, NoRespondersError, type Stored, storeAll } from './jetstream.ts'
 import { encodeHeader, MSG_ID } from './message.ts'
 import { isSubject } from './subject.ts'
 
@@ -29,6 +29,7 @@ const TOO_LARGE = 10_054
 /** `NATS/1.0`, and what stands between names and values. */
 const HEAD_BYTES = 12
 const PER_HEADER_BYTES = 4
+const NO_DATA = new Uint8Array()
 
 export interface NatsTransportOptions {
   /** The subject of a stream, or a function of the event: `(event) => `orders.${event.type}``. */
@@ -91,42 +92,41 @@ export class NatsTransport implements Transport {
   async #sendRound(client: NatsClient, events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
     if (this.#connection.isClosed()) throw new DestinationUnavailable('the connection is closed')
     if (signal.aborted) throw new DestinationUnavailable('the relay stops', { cause: signal.reason })
-    const sending = Promise.all(events.map((event) => this.#sendOne(client, event)))
-    const attempts = await unlessAborted(sending, signal)
-    const unheard = attempts.filter((attempt): attempt is Unheard => 'error' in attempt)
-    if (unheard.length === events.length) await this.#beThere(unheard[0]!)
-    return attempts.map((attempt) =>
-      'error' in attempt ? { outcome: 'refused_for_now', reason: attempt.reason } : attempt,
-    )
+    const prepared = events.map((event) => this.#messageOf(client, event))
+    const messages = prepared.filter((each): each is NewMessage => !('outcome' in each))
+    const answers = await unlessAborted(storeAll(client, this.#connection, messages, this.#timeoutMs), signal)
+    const isUnheard = (answer: Stored | Error) => answer instanceof Error && !(answer instanceof JetStreamError)
+    if (messages.length === events.length && answers.every(isUnheard)) {
+      await this.#beThere(answers[0] as Error, messages[0]!.subject)
+    }
+    let place = 0
+    return prepared.map((each) => ('outcome' in each ? each : resultOf(answers[place++]!)))
   }
 
-  async #sendOne(client: NatsClient, event: OutgoingEvent): Promise<SendResult | Unheard> {
-    let subject = ''
+  /** The message of an event, or why it cannot be sent. */
+  #messageOf(client: NatsClient, event: OutgoingEvent): NewMessage | SendResult {
+    // The server would close the connection.
+    const isTooLarge = this.sizeOf(event) > this.limits.eventBytes
+    if (isTooLarge) return { outcome: 'refused_for_good', reason: `larger than ${this.limits.eventBytes} bytes` }
+    let subject: string
     try {
       subject = this.#subjectOf(event)
-      // The server would close the connection.
-      const isTooLarge = this.sizeOf(event) > this.limits.eventBytes
-      if (isTooLarge) return { outcome: 'refused_for_good', reason: `larger than ${this.limits.eventBytes} bytes` }
-      if (!isSubject(subject)) return { outcome: 'refused_for_good', reason: 'its subject is not one of NATS' }
-      const headers = client.headers()
-      for (const [name, value] of this.#headersOf(event)) headers.set(name, value)
-      const data = event.data ?? new Uint8Array()
-      await store(this.#connection, subject, data, headers, this.#timeoutMs)
-      return { outcome: 'acknowledged' }
     } catch (error) {
-      const reason = reasonOf(error)
-      if (!(error instanceof JetStreamError)) return { error, reason, subject }
-      return { outcome: error.code === TOO_LARGE ? 'refused_for_good' : 'refused_for_now', reason }
+      return { outcome: 'refused_for_now', reason: reasonOf(error) }
     }
+    if (!isSubject(subject)) return { outcome: 'refused_for_good', reason: 'its subject is not one of NATS' }
+    const headers = client.headers()
+    for (const [name, value] of this.#headersOf(event)) headers.append(name, value)
+    return { subject, data: event.data ?? NO_DATA, headers }
   }
 
   /**
    * No reply to any of them. A subject that no stream stores has none either, and is the fault of its event. Throws if JetStream
    * itself does not answer.
    */
-  async #beThere({ error, reason, subject }: Unheard): Promise<void> {
-    const unavailable = new DestinationUnavailable(reason, { cause: error })
-    if (!hasNoResponders(error)) throw unavailable
+  async #beThere(error: Error, subject: string): Promise<void> {
+    const unavailable = new DestinationUnavailable(reasonOf(error), { cause: error })
+    if (!(error instanceof NoRespondersError)) throw unavailable
     const asking = askApi<{ streams?: readonly string[] | null }>
     const { streams } = await asking(this.#connection, 'STREAM.NAMES', { subject }, this.#timeoutMs).catch(() => {
       throw unavailable
@@ -135,19 +135,13 @@ export class NatsTransport implements Transport {
   }
 }
 
-/** By its name: a program may hold two copies of the client. */
-function hasNoResponders(error: unknown): boolean {
-  const { name, cause } = (error ?? {}) as { readonly name?: unknown; readonly cause?: { readonly name?: unknown } }
-  return [name, cause?.name].some((each) => /^NoResponders/.test(String(each)))
+function resultOf(answer: Stored | Error): SendResult {
+  if (!(answer instanceof Error)) return { outcome: 'acknowledged' }
+  const isForGood = answer instanceof JetStreamError && answer.code === TOO_LARGE
+  return { outcome: isForGood ? 'refused_for_good' : 'refused_for_now', reason: reasonOf(answer) }
 }
 
 type Headers = [name: string, value: string][]
-
-interface Unheard {
-  readonly error: unknown
-  readonly reason: string
-  readonly subject: string
-}
 
 /** The client has no signal: the replies are not waited for any more. `sending` never rejects. */
 function unlessAborted<T>(sending: Promise<T>, signal: AbortSignal): Promise<T> {

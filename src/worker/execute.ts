@@ -3,14 +3,14 @@ import { CENTURY_MS } from '../core/duration.ts'
 import { ConcurrentModificationError, EffectUnknownError, InvalidInputError, LeaseLostError } from '../core/errors.ts'
 import { parseInput } from '../core/schema.ts'
 import { Cancel, Fatal, RetryAfter, Snooze } from '../core/steering.ts'
-import type { Lane } from '../db/lane.ts'
+import type { Connection } from '../db/connection.ts'
 import type { Worker } from '../jobs/job.ts'
 import type { HeldJob, Job } from './job.ts'
 import type { Outcome } from './pending-outcome.ts'
 import { RunningBatchJob, RunningJob } from './running-job.ts'
 
 /** Runs the handler of a job, and returns what is to be recorded. Never rejects. */
-export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promise<Outcome> {
+export async function execute(held: HeldJob, connection: Connection, worker: Worker): Promise<Outcome> {
   const { kind, run } = held.handler
   let input: unknown
   try {
@@ -25,8 +25,8 @@ export async function execute(held: HeldJob, lane: Lane, worker: Worker): Promis
   let outcome: Outcome
   try {
     const result = await (held.batch === undefined
-      ? run(new RunningJob(held, input, lane, worker) as unknown as Job<never>)
-      : held.batch.join(held, (settle) => new RunningBatchJob(held, input, lane, worker, settle)))
+      ? run(new RunningJob(held, input, connection, worker) as unknown as Job<never>)
+      : held.batch.join(held, (settle) => new RunningBatchJob(held, input, connection, worker, settle)))
     outcome = held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
   } catch (error) {
     outcome = judged(held, error, () => outcomeOf(held, error))
@@ -61,7 +61,7 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
   if (isOurs(held)) return { verb: 'release' }
   if (error instanceof ConcurrentModificationError) return yielded(held, error)
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
-  if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error) }
+  if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error), waitsFor: error.waitsFor }
   if (error instanceof Cancel) return { verb: 'cancel', error }
   if (held.aborted === 'cancelled') return { verb: 'cancel' }
   if (error instanceof RetryAfter) return { verb: 'fail', error, delayMs: delayOf(error) }

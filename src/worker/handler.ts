@@ -35,6 +35,8 @@ export interface Handler {
   /** Calls at a time. */
   readonly concurrency: number
   readonly onConcurrentModification: 'cancel' | 'retry'
+  /** Its jobs are runs of a workflow. Called when a signal may have come for one of them. */
+  readonly onSignal?: () => void
 }
 
 /** Attaches a handler to a kind, in the worker process only. */

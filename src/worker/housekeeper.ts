@@ -23,6 +23,7 @@ import {
 } from '../jobs/housekeeping.ts'
 import type { JobId } from '../jobs/job.ts'
 import { pruneActions, pruneWorkers } from '../jobs/registry.ts'
+import { pruneRuns, wakeSignalled } from '../jobs/signals.ts'
 import { type Duty, takeDuties, takeSooner } from '../runtime/duty.ts'
 import { Loop } from '../runtime/loop.ts'
 import { Burials } from './burials.ts'
@@ -31,6 +32,8 @@ import { SUSPECTS_AT_ONCE } from './fetcher.ts'
 import { WaitingKeys } from './waiting-keys.ts'
 
 const DAY_MS = 86_400_000
+/** Workers hear of signals at once. This is for those that do not, and for a signal that came while its run was parking. */
+const SIGNALS_EVERY_MS = 1_000
 /** Enough for one turn: the rest is done in the next. */
 const ROUNDS = 20
 /** Every effect leaves a row: up to two million are dealt with in a turn. */
@@ -55,6 +58,8 @@ export interface HousekeeperOptions {
   readonly keepFinishedMs: number
   /** Whether a sweep gives workers time to come back after the database was away. */
   readonly waitsAfterOutage: boolean
+  /** This worker has runs of workflows, which may wait for signals. */
+  readonly carriesRuns: boolean
   /** This worker is claiming suspects already. */
   isOnSuspects(): boolean
   onSuspects(): void
@@ -67,6 +72,7 @@ export class Housekeeper {
   readonly #waitingKeys: WaitingKeys
   #everyMs: Partial<Record<Duty, number>>
   #effectsFrom: Parameters<typeof pruneEffects>[2]
+  #runsFrom: string | undefined
   #stopping = false
 
   constructor(options: HousekeeperOptions) {
@@ -79,6 +85,7 @@ export class Housekeeper {
       partitions: 3_600_000,
       order: 10_000,
       inbox: PRUNE_EVERY_MS,
+      ...(options.carriesRuns ? { signals: SIGNALS_EVERY_MS } : {}),
     }
     this.#waitingKeys = new WaitingKeys(options.lane, options.queues, options.events)
     this.#burials = new Burials(options.lane, options.events)
@@ -132,6 +139,8 @@ export class Housekeeper {
         return this.#waitingKeys.look()
       case 'inbox':
         return pruneDue(lane, () => this.#stopping)
+      case 'signals':
+        return wakeSignalled(lane)
       case 'suspects': // Looked for by the tick itself.
     }
   }
@@ -159,6 +168,11 @@ export class Housekeeper {
         repeat(async () => {
           this.#effectsFrom = (await pruneEffects(lane, keep.effects, this.#effectsFrom, MANY)).next
           return this.#effectsFrom !== undefined
+        }, MANY_ROUNDS),
+      runs: () =>
+        repeat(async () => {
+          this.#runsFrom = (await pruneRuns(lane, this.#runsFrom, MANY)) ?? undefined
+          return this.#runsFrom !== undefined
         }, MANY_ROUNDS),
       workers: () => repeat(async () => (await pruneWorkers(lane, keep.workers)) === 1_000),
       'operator actions': () => repeat(async () => (await pruneActions(lane, keep.workers)) === 1_000),

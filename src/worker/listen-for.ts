@@ -16,6 +16,8 @@ export interface ListenForOptions {
   readonly queues: readonly string[]
   readonly fetcher: Fetcher
   readonly runner: Runner
+  /** A signal was sent to a run of a workflow that this worker knows. */
+  onSignal(): void
   readonly events: Events
   isStopping(): boolean
 }
@@ -43,6 +45,9 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
     onFleet: (workers) => fetcher.setFleet(workers),
     onCancel: () => runner.lookForCancel(),
     onPause: (message) => runner.pause(pausedBy(message)),
+    onSignal: (queue) => {
+      if (known.has(queue)) options.onSignal()
+    },
     onHears: (hears) => {
       if (hears === heard || isStopping()) return
       heard = hears

@@ -31,6 +31,7 @@ export interface ListenerOptions {
   onFleet(workers: number): void
   onCancel(jobId: string): void
   onPause(message: string): void
+  onSignal(queue: string): void
   /** Whether messages arrive, from now on. */
   onHears(hears: boolean): void
   readonly events: Required<LoopEvents>
@@ -60,6 +61,7 @@ export class Listener {
       onNotification: (channel, message) => {
         if (channel === channelOf(schema, 'cancel')) options.onCancel(message)
         else if (channel === channelOf(schema, 'pause')) options.onPause(message)
+        else if (channel === channelOf(schema, 'signal')) options.onSignal(message)
         else if (channel === channelOf(schema, 'help')) options.onHelp(message)
         else if (message === this.#test?.message) this.#test.arrived.abort()
         else options.onWork(message)

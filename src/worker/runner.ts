@@ -4,6 +4,7 @@
  */
 import { CancelRequestedError, StoppingError } from '../core/errors.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
+import type { Connection } from '../db/connection.ts'
 import type { Lane } from '../db/lane.ts'
 import type { ClaimedJob, ClaimId, Worker } from '../jobs/job.ts'
 import type { Paused } from '../jobs/pause.ts'
@@ -39,7 +40,7 @@ export interface RunnerOptions {
   readonly leaseLane: Lane
   readonly turns: Turns
   /** For what handlers ask of their jobs. */
-  readonly handlerLane: Lane
+  readonly connection: Connection
 }
 
 export class Runner {
@@ -209,10 +210,10 @@ export class Runner {
   }
 
   #start(job: HeldJob, now: number): void {
-    const { events, handlerLane, worker } = this.#options
+    const { events, connection, worker } = this.#options
     if (events.hasListeners('started')) events.emit('started', { ...job.info, waitMs: job.times.waitMs })
     this.#limits.watch(job, now + job.handler.kind.timeoutMs)
-    void execute(job, handlerLane, worker).then((outcome) => this.#end(job, outcome))
+    void execute(job, connection, worker).then((outcome) => this.#end(job, outcome))
   }
 
   /** The first outcome of a job counts: a handler that ends after its timeout changes nothing. */

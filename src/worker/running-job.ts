@@ -1,4 +1,5 @@
 import { LeaseLostError } from '../core/errors.ts'
+import type { Connection } from '../db/connection.ts'
 import type { Lane } from '../db/lane.ts'
 import type { Tx } from '../db/tx.ts'
 import { effectKey } from '../effects/key.ts'
@@ -11,20 +12,29 @@ import { dateOf } from '../jobs/stored-time.ts'
 import type { Settle } from './batch.ts'
 import type { BatchJob, HeldJob, Job } from './job.ts'
 
+/** For the parts of other subpaths that are handlers themselves, such as workflows. */
+export const RUNNING = Symbol('running')
+
 /** The job as its handler sees it. Getters, because most handlers look at little of it. */
 export class RunningJob implements Job {
   readonly input: unknown
   readonly #held: HeldJob
   readonly #claimed: ClaimedJob
+  readonly #connection: Connection
   readonly #lane: Lane
   readonly #worker: Worker
 
-  constructor(held: HeldJob, input: unknown, lane: Lane, worker: Worker) {
+  constructor(held: HeldJob, input: unknown, connection: Connection, worker: Worker) {
     this.input = input
     this.#held = held
     this.#claimed = held.claimed
-    this.#lane = lane
+    this.#connection = connection
+    this.#lane = connection.lane
     this.#worker = worker
+  }
+
+  get [RUNNING](): { held: HeldJob; connection: Connection; worker: Worker } {
+    return { held: this.#held, connection: this.#connection, worker: this.#worker }
   }
 
   get id() {
@@ -111,8 +121,8 @@ export class RunningJob implements Job {
 export class RunningBatchJob extends RunningJob implements BatchJob {
   readonly #settle: Settle
 
-  constructor(held: HeldJob, input: unknown, lane: Lane, worker: Worker, settle: Settle) {
-    super(held, input, lane, worker)
+  constructor(held: HeldJob, input: unknown, connection: Connection, worker: Worker, settle: Settle) {
+    super(held, input, connection, worker)
     this.#settle = settle
   }
 

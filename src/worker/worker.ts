@@ -15,6 +15,7 @@ import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../jobs/job.ts'
+import { wakeSignalled } from '../jobs/signals.ts'
 import { SharedSchedule } from '../runtime/chore-schedules.ts'
 import { Chores } from '../runtime/chores.ts'
 import { Lifecycle } from '../runtime/lifecycle.ts'
@@ -55,6 +56,8 @@ export class Worker extends Service<WorkerEvents> {
   readonly #turns: Turns
   readonly #registration: Registration
   readonly #registering: Loop
+  /** Wakes runs of workflows when a signal is announced. */
+  readonly #signals: Loop
   readonly #slots: Slots
   readonly #runner: Runner
   readonly #fetcher: Fetcher
@@ -85,11 +88,12 @@ export class Worker extends Service<WorkerEvents> {
       leaseMs,
       outcomeLane: this.#lane(STATEMENT_DEADLINE_MS),
       leaseLane: this.#lane(Math.min(STATEMENT_DEADLINE_MS, leaseMs / 3)),
-      handlerLane: connection.lane,
+      connection,
       turns: this.#turns,
     })
     this.#registration = new Registration(this.#claims, this.identity)
     this.#registering = new Loop(() => this.#register(), this.events.about('registering'))
+    this.#signals = new Loop(() => this.#wakeSignalled(), this.events.about('waking runs'))
     this.#fetcher = this.#makeFetcher(this.#claims)
     this.#housekeeper = this.#makeHousekeeper(this.#claims)
     const schedule = new SharedSchedule(this.#lane(STATEMENT_DEADLINE_MS))
@@ -130,6 +134,7 @@ export class Worker extends Service<WorkerEvents> {
     else await this.#housekeeper.tick().catch((error) => this.events.problem('housekeeping', error))
     if (this.#until === 'stopped') this.#chores.start()
     this.#registering.start()
+    if (this.#runHandlers.length > 0) this.#signals.start()
     this.#fetcher.start()
     this.#listener?.start()
     if (this.#until === 'stopped' && this.#listener === undefined) this.#logWakeUp('polls for new work')
@@ -154,7 +159,7 @@ export class Worker extends Service<WorkerEvents> {
     const who = `worker ${this.identity.label} is `
     this.events.stopping(this.#slots.running, graceMs, this.#settings.signals.length > 0, who)
     this.#runner.close()
-    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener, this.#registering]
+    const parts = [this.#fetcher, this.#housekeeper, this.#chores, this.#listener, this.#registering, this.#signals]
     return Promise.all(parts.map((part) => part?.stop()))
   }
 
@@ -210,6 +215,7 @@ export class Worker extends Service<WorkerEvents> {
       waitsAfterOutage: this.#until === 'stopped',
       isOnSuspects: () => this.#fetcher.isForSuspects,
       onSuspects: () => this.#fetcher.suspectsWait(),
+      carriesRuns: this.#runHandlers.length > 0,
     })
   }
 
@@ -222,9 +228,25 @@ export class Worker extends Service<WorkerEvents> {
       queues: this.#names().queues,
       fetcher: this.#fetcher,
       runner: this.#runner,
+      onSignal: () => this.#signalled(),
       events: this.events,
       isStopping: () => this.lifecycle.isStopping,
     })
+  }
+
+  /** Those of workflows. */
+  get #runHandlers(): Handler[] {
+    return [...this.#handlers.values()].filter(({ onSignal }) => onSignal !== undefined)
+  }
+
+  #signalled(): void {
+    if (this.#runHandlers.length > 0) this.#signals.nudge()
+    for (const { onSignal } of this.#runHandlers) onSignal!()
+  }
+
+  async #wakeSignalled(): Promise<number> {
+    await wakeSignalled(this.#claims)
+    return Number.POSITIVE_INFINITY
   }
 
   get #kinds(): Kind[] {

@@ -141,10 +141,10 @@ test('a producer enqueues in every way and can neither read nor change a job', a
   assert.deepEqual(await rightsOf(db, roles.producer), {
     SELECT: [
       'busy (queue, until)',
-      'dead_letter (blocks_key, partition_key, queue)',
+      'dead_letter (blocks_key, id, partition_key, queue, salt)',
       'destination (max_attempts, name, types)',
       'idempotency_key (input_hash, job_id, key, queue)',
-      'job (available_at, blocked, claim_id, id, key_seq, partition_key, queue)',
+      'job (available_at, blocked, claim_id, id, key_seq, partition_key, queue, salt)',
       'kind (keep_key, max_attempts, name, priority, queue)',
       'migration',
       'order_key (key, queue, reused)',
@@ -156,6 +156,7 @@ test('a producer enqueues in every way and can neither read nor change a job', a
       'job (available_at, blocked, created_at, expires_at, id, idempotency_key, key_seq, kind, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
       'order_check (key, queue)',
       'order_key (key, queue)',
+      'signal (id, idempotency_key, job_id, name, payload, salt, sent_at)',
     ],
     UPDATE: ['order_key (reused)'],
   })

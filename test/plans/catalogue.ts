@@ -18,6 +18,8 @@ import * as outboxSql from '../../src/outbox/outbox.sql.ts'
 import * as reconcileSql from '../../src/outbox/reconcile.sql.ts'
 import * as dutySql from '../../src/runtime/duty.sql.ts'
 import * as fencedSql from '../../src/tables/fenced-table.sql.ts'
+import * as runSql from '../../src/workflow/inspect.sql.ts'
+import * as stepSql from '../../src/workflow/step.sql.ts'
 
 export const BATCH = 500
 const WORKER = "'6e4b6e1c-9d1c-4c8c-8f0e-0d7f4f3f0a11'"
@@ -138,8 +140,31 @@ export const HOT: Record<string, Hot> = {
       repeated('null', 'jsonb'),
       NULLS,
       WORKER,
+      repeated('null', 'jsonb'),
     ],
   },
+  RECORD_STEPS: {
+    sql: stepSql.RECORD,
+    args: [
+      IDS,
+      CLAIM_IDS,
+      repeated('1', 'integer'),
+      repeated('1', 'integer'),
+      repeated("'charge'", 'text'),
+      repeated('1', 'integer'),
+      repeated("'step'", 'text'),
+      repeated("'recorded'", 'text'),
+      repeated('1', 'smallint'),
+      repeated("'1'", 'jsonb'),
+      repeated('null', 'jsonb'),
+      repeated('null', 'float8'),
+      repeated('1', 'bigint'),
+      repeated('1', 'float8'),
+      WORKER,
+    ],
+  },
+  LOAD_RUNS: { sql: stepSql.LOAD, args: [IDS, CLAIM_IDS] },
+  HOLD_RUN: { sql: stepSql.HOLD_RUN, args: ['1', '1'] },
   PROGRESS: { sql: outcomeSql.PROGRESS, args: ['1', '1', "'1'"] },
   HOLD: { sql: outcomeSql.HOLD, args: ['1', '1'] },
   CANCEL_REQUESTS: { sql: outcomeSql.CANCEL_REQUESTS, args: [IDS, CLAIM_IDS] },
@@ -192,7 +217,11 @@ export const COLD = [
   housekeepingSql.DROP_PARTITIONS_PAST,
   housekeepingSql.RESERVE_PAGES,
   ...Object.values(dutySql), // a table of four rows
-  ...Object.values(wakeSql), // a row per queue
+  ...Object.values(wakeSql), // a row per queue, or a function
+  stepSql.START_CHILD, // functions; their plans: test/workflow/plans.test.ts
+  stepSql.SIGNAL,
+  stepSql.CHILDREN, // when a run is cancelled
+  ...Object.values(runSql), // sent by a person
   outboxSql.PUBLISH, // a function; its plans and that of LOAD_EVENTS: test/outbox/plans.test.ts
   outboxSql.LOAD_EVENTS,
   outboxSql.STORE_DESTINATIONS, // a row per destination, sent by a deploy
@@ -226,5 +255,7 @@ export const ALL = [
   pauseSql,
   reconcileSql,
   registrySql,
+  runSql,
+  stepSql,
   wakeSql,
 ].flatMap((module) => Object.values(module))

@@ -50,6 +50,7 @@ const OF_THE_RUN = {
   expires_at: 'the job has started, or the reason says that it expired',
   cancel_requested_at: 'the status says what became of it',
   progress: 'a note for people while the job runs',
+  waiting_for: 'the run does not wait any more',
 }
 const LEFT_OUT_OF_ARCHIVE = {
   ...OF_THE_RUN,
@@ -57,6 +58,7 @@ const LEFT_OUT_OF_ARCHIVE = {
   blocked: 'the job has ended',
   key_seq: 'the job has left its key',
   salt: 'effect keys are for jobs that can run again',
+  parent_id: 'the parent was notified',
 }
 const LEFT_OUT_OF_DEAD_LETTERS = {
   ...OF_THE_RUN,
@@ -78,6 +80,8 @@ const LEFT_OUT_OF_ENQUEUE = {
   cancel_requested_at: 'cancel sets it',
   cancel_reason: 'cancel sets it',
   progress: 'a running handler sets it',
+  parent_id: 'start_child() sets it',
+  waiting_for: 'a run that parks sets it',
 }
 
 test('a finished job keeps every column, in the archive and in the dead letters', async () => {
@@ -111,6 +115,7 @@ test('a redriven job keeps every column of its dead letter', async () => {
     cancel_requested_at: '',
     cancel_reason: '',
     progress: '',
+    waiting_for: '',
   }
   const inOrder = without(await columnsOf('job'), leftOut)
   const plain = without(await columnsOf('job'), { ...leftOut, key_seq: 'not in a key', blocked: 'not in a key' })
@@ -148,6 +153,8 @@ test('the view shows every column of a job, or one derived from it', async () =>
     blocked: 'label',
     key_seq: 'label, and the order of ids within a key',
     cancel_reason: 'reason',
+    waiting_for: 'label; leasehold.runs',
+    parent_id: 'leasehold.steps has the child',
     salt: 'of no use to a reader',
   }
   assert.deepEqual(

@@ -1,0 +1,332 @@
+-- serves code from: 1
+--
+-- Durable workflows (decisions/0038). A run is a job: its input is the job's payload, its id the job's idempotency key, its
+-- result that of the job. So leases, fence, retries, dead letters, pauses and the way out are those of jobs. Two tables are added:
+--
+--   step     what a run has done: its results by name. Written under the fence of the job, and never changed
+--   signal   what others sent to a run, and the ends of jobs that a run started
+
+-- `place` is the order in which a run recorded its steps. nth counts the steps of one name, from 1. state:
+--   recorded  the step has its result, and does not run again
+--   failed    it has failed for good, with this error
+--   retrying  an attempt has failed; the next one starts at wake_at
+--   waiting   a sleep that ends at wake_at, or a job (child_id) that was started
+-- The last row of a name and nth is what counts. The salt is the job's: a run that got the id of another from a sequence that a
+-- failover set back does not find its steps.
+create type leasehold.step_state as enum ('recorded', 'failed', 'retrying', 'waiting');
+
+create table leasehold.step (
+  job_id           bigint not null,
+  recorded_at      timestamptz not null,
+  started_at       timestamptz not null,
+  wake_at          timestamptz,
+  lease_generation bigint not null,
+  signal_id        bigint,
+  child_id         bigint,
+  worker_id        uuid not null,
+  place            integer not null,
+  nth              integer not null,
+  salt             integer not null,
+  attempt          smallint not null,
+  state            leasehold.step_state not null,
+  type             text not null,
+  name             text not null,
+  result           jsonb,
+  error            jsonb,
+  constraint step_pkey primary key (job_id, place, salt)
+) with (vacuum_truncate = off);
+
+create sequence leasehold.signal_id as bigint;
+
+-- Senders only insert. consumed: a step of the run has it. noticed: the run needs no waking for it any more.
+create table leasehold.signal (
+  id              bigint not null default nextval('leasehold.signal_id'),
+  job_id          bigint not null,
+  sent_at         timestamptz not null,
+  salt            integer not null,
+  consumed        boolean not null default false,
+  noticed         boolean not null default false,
+  name            text not null,
+  idempotency_key text,
+  payload         jsonb,
+  constraint signal_pkey primary key (job_id, id)
+) with (fillfactor = 80, vacuum_truncate = off);
+
+create unique index signal_once on leasehold.signal (job_id, salt, name, idempotency_key) where idempotency_key is not null;
+
+-- What wake_signalled() walks.
+create index signal_to_notice on leasehold.signal (id) where not noticed;
+
+-- Sends a signal to the run of a workflow, in the caller's transaction. sent; duplicate: that key was sent before; finished: the run has
+-- ended; not_found: there is no such run. The sender locks nothing of the run: a hundred of them do not wait for each other,
+-- except those that use the same idempotency key.
+create function leasehold.signal(
+  workflow text, run_id text, name text, payload jsonb default null, idempotency_key text default null
+) returns text
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  run record;
+begin
+  if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
+    raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
+  end if;
+  select k.job_id, j.salt into run
+  from leasehold.idempotency_key k left join leasehold.job j on j.id = k.job_id
+  where k.queue = signal.workflow and k.key = signal.run_id;
+  if not found then
+    return 'not_found';
+  end if;
+  if run.salt is null then
+    select d.id as job_id, d.salt into run from leasehold.dead_letter d where d.id = run.job_id;
+    if not found then
+      return 'finished';
+    end if;
+  end if;
+  insert into leasehold.signal (job_id, salt, sent_at, name, payload, idempotency_key)
+  values (run.job_id, run.salt, leasehold.clock(), signal.name, signal.payload, signal.idempotency_key)
+  on conflict do nothing;
+  if not found then
+    return 'duplicate';
+  end if;
+  perform leasehold.tell('signal', signal.workflow);
+  return 'sent';
+end
+$$;
+
+-- A job has ended that a run started: the run gets a signal. Called on every way out of leasehold.job.
+create function leasehold.notify_parent(
+  parent_id bigint, child_id bigint, status leasehold.job_status, result jsonb, error jsonb
+) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  parent record;
+begin
+  select j.salt, j.queue into parent from leasehold.job j where j.id = notify_parent.parent_id;
+  if found then
+    insert into leasehold.signal (job_id, salt, sent_at, name, payload)
+    values (notify_parent.parent_id, parent.salt, leasehold.clock(), 'job ' || child_id,
+      jsonb_strip_nulls(jsonb_build_object('status', notify_parent.status, 'error', notify_parent.error))
+        || jsonb_build_object('result', notify_parent.result));
+    perform leasehold.tell('signal', parent.queue);
+  end if;
+  return true;
+end
+$$;
+
+-- Wakes the runs that wait for signals which have come. Who wakes a run that parks while a signal is being sent?
+--
+-- A run parks by a statement that looks for signals it has not consumed (job.settle). If the signal committed before that statement
+-- began, it is found there, and the run is available at once. If it commits later, it is found here: noticed is set only
+-- while the row of the job is locked and shows that the run is not held by a worker. A run that is held may be about to park
+-- by a statement that began before the signal was committed, so its signals stay, and the next call looks again. A row that
+-- another transaction has locked is passed over, with the same effect. Nothing here waits.
+--
+-- Returns the last signal that it looked at, or null if there are no more.
+create function leasehold.wake_signalled(after_id bigint, at_most integer) returns bigint
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  signals bigint[];
+  jobs bigint[];
+  names text[];
+  free bigint[];
+  queues text[];
+begin
+  select array_agg(s.id order by s.id), array_agg(s.job_id order by s.id), array_agg(s.name order by s.id) into signals, jobs, names
+  from (
+    select s.id, s.job_id, s.name from leasehold.signal s where not s.noticed and s.id > after_id order by s.id limit at_most
+  ) as s;
+  if signals is null then
+    return null;
+  end if;
+  select array_agg(l.id) into free
+  from (select j.id from leasehold.job j where j.id = any (jobs) and j.claim_id is null for update skip locked) as l;
+  with woken as (
+    update leasehold.job
+    set available_at = leasehold.clock(), waiting_for = null
+    where job.id = any (free) and exists (
+      select from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for)
+    )
+    returning job.queue
+  )
+  select array_agg(distinct woken.queue) into queues from woken;
+  update leasehold.signal s set noticed = true
+  from unnest(signals, jobs) as done (id, job_id)
+  where s.job_id = done.job_id and s.id = done.id and (
+    s.job_id = any (free) or (select true from leasehold.job j where j.id = done.job_id) is null
+  );
+  if queues is not null then
+    perform leasehold.wake(queues);
+  end if;
+  return case when cardinality(signals) = at_most then signals[at_most] end;
+end
+$$;
+
+-- A step was recorded, so the job does not kill its worker: attempts and crashes count from here. A row that another transaction has
+-- locked is left as it is, and the next record does it.
+create function leasehold.count_from_here(job_ids bigint[]) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update leasehold.job set attempts = 1, crashes = 0
+  where id = any (array(select j.id from leasehold.job j where j.id = any (job_ids) for update skip locked));
+  return true;
+end
+$$;
+
+-- A step has received these signals.
+create function leasehold.consume(job_ids bigint[], signal_ids bigint[]) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+begin
+  update leasehold.signal set consumed = true where job_id = any (job_ids) and id = any (signal_ids);
+  return true;
+end
+$$;
+
+-- Whether a job has steps on record: it is a run that has begun. Its cancellation is a request, since it may have to compensate.
+create function leasehold.has_begun(job_id bigint) returns boolean
+  language sql stable parallel safe
+  return exists (select from leasehold.step s where s.job_id = has_begun.job_id);
+
+-- Runs, under the names of workflows.
+create view leasehold.runs as
+  select j.queue as workflow, j.idempotency_key as run_id, j.id as job_id, nullif(split_part(j.kind, '@', 2), '')::integer as version,
+    case when j.status = 'pending' and j.label = 'waiting' then 'waiting' else j.status::text end as status,
+    j.payload as input, j.result, coalesce(j.last_error, to_jsonb(j.reason)) as error, j.progress as note, j.created_at as started_at,
+    j.completed_at as ended_at, j.available_at as wakes_at
+  from leasehold.jobs j where j.kind like '%@%' and j.idempotency_key is not null;
+
+create view leasehold.steps as
+  select s.job_id, s.place, s.name, s.nth, s.type, s.state, s.attempt, s.started_at, s.recorded_at, s.wake_at, s.child_id, s.signal_id,
+    s.result, s.error, s.lease_generation, s.worker_id, w.label as worker_label
+  from leasehold.step s left join leasehold.worker w on w.id = s.worker_id;
+
+-- A run starts a job and records that, in one transaction and under its fence. Returns the job, or null if the run is not held any
+-- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now.
+create function leasehold.start_child(
+  run_id bigint, held_by bigint, at_place integer, after_place integer, step_name text, of_nth integer, kind text, payload jsonb,
+  options jsonb, by_worker uuid
+) returns bigint
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  run record;
+  child bigint;
+begin
+  select j.salt, j.lease_generation into run from leasehold.job j where j.id = run_id and j.claim_id = held_by for share;
+  if not found or (after_place > 0 and not exists (
+    select from leasehold.step s where s.job_id = run_id and s.place = after_place and s.salt = run.salt
+  )) then
+    return null;
+  end if;
+  select e.job_id into child from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
+  update leasehold.job set parent_id = run_id where job.id = child;
+  if not found then
+    perform leasehold.notify_parent(run_id, child, ended.status, ended.result, ended.error)
+    from (
+      select a.status, a.result, to_jsonb(a.cancel_reason) as error from leasehold.archive a where a.id = child
+      union all
+      select 'dead_letter', null, d.error from leasehold.dead_letter d where d.id = child
+    ) as ended;
+  end if;
+  insert into leasehold.step (job_id, recorded_at, started_at, lease_generation, child_id, worker_id, place, nth, salt, attempt, state,
+    type, name)
+  values (run_id, leasehold.clock(), leasehold.clock(), run.lease_generation, child, by_worker, at_place, of_nth, run.salt, 1, 'waiting',
+    'job', step_name);
+  return child;
+end
+$$;
+
+-- Deletes steps and signals of runs that are past their retention. A run is kept as long as its id. Walks up to at_most rows of each
+-- table after a job id. Returns where to go on; null at the end.
+create function leasehold.prune_runs(after_id bigint, at_most integer) returns bigint
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  looked bigint[];
+  gone bigint[];
+begin
+  looked := array(
+    select distinct l.job_id from (
+      (select s.job_id from leasehold.step s where s.job_id > after_id order by s.job_id limit at_most)
+      union all
+      (select s.job_id from leasehold.signal s where s.job_id > after_id order by s.job_id limit at_most)
+    ) as l order by l.job_id limit at_most
+  );
+  if looked = '{}' then
+    return null;
+  end if;
+  gone := array(
+    select l.id from unnest(looked) as l (id)
+    where (select true from leasehold.job j where j.id = l.id) is null
+      and (select true from leasehold.dead_letter d where d.id = l.id) is null
+      and (select true from leasehold.idempotency_key k where k.job_id = l.id limit 1) is null
+  );
+  delete from leasehold.step where job_id = any (gone);
+  delete from leasehold.signal where job_id = any (gone);
+  return looked[cardinality(looked)];
+end
+$$;
+
+-- A run that no worker holds forgets what it recorded from this step on, and its signals are there to be received again. done;
+-- processing: a worker has it; no_such_step. The caller then redrives the job, if it is a dead letter.
+create function leasehold.rewind(job_id bigint, step_name text, of_nth integer) returns text
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  run record;
+  from_place integer;
+begin
+  select j.salt, j.claim_id, j.queue, true as is_pending into run from leasehold.job j where j.id = rewind.job_id for update;
+  if not found then
+    select d.salt, null::bigint as claim_id, d.queue, false as is_pending into run
+    from leasehold.dead_letter d where d.id = rewind.job_id for update;
+    if not found then
+      return 'not_found';
+    end if;
+  end if;
+  if run.claim_id is not null then
+    return 'processing';
+  end if;
+  select min(s.place) into from_place from leasehold.step s
+  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth;
+  if from_place is null then
+    return 'no_such_step';
+  end if;
+  update leasehold.signal set consumed = false
+  where signal.job_id = rewind.job_id and signal.id = any (array(
+    select s.signal_id from leasehold.step s where s.job_id = rewind.job_id and s.place >= from_place and s.signal_id is not null
+  ));
+  delete from leasehold.step s where s.job_id = rewind.job_id and s.place >= from_place;
+  if run.is_pending then
+    update leasehold.job set available_at = leasehold.clock(), waiting_for = null where job.id = rewind.job_id;
+    perform leasehold.wake(array[run.queue]);
+  end if;
+  return 'done';
+end
+$$;

@@ -1,0 +1,59 @@
+import { LeaseholdError } from '../core/errors.ts'
+
+/** Thrown by run.step() when the step has failed for good, in this attempt or an earlier one. */
+export class StepFailedError extends LeaseholdError {
+  readonly code = 'STEP_FAILED'
+  override readonly name = 'StepFailedError'
+  readonly step: string
+
+  constructor(step: string, { name, message }: { readonly name?: string; readonly message?: string }) {
+    super(`Step ${JSON.stringify(step)} has failed: ${name ?? 'Error'}: ${message ?? ''}`)
+    this.step = step
+    // As it is on record: the first attempt sees the same error as every later one.
+    this.cause = { name, message }
+  }
+}
+
+/** The code of a workflow does not reach steps that a run has on record. Nothing was done. */
+export class WorkflowChangedError extends LeaseholdError {
+  readonly code = 'WORKFLOW_CHANGED'
+  override readonly name = 'WorkflowChangedError'
+  readonly unreached: readonly string[]
+
+  constructor(workflow: string, unreached: readonly string[]) {
+    super(
+      `A run of ${workflow} has recorded ${unreached.map((name) => JSON.stringify(name)).join(', ')}, which this code does not reach. ` +
+        'Keep the old names for open runs, use run.patched(), or raise the version. Nothing was done.',
+    )
+    this.unreached = unreached
+  }
+}
+
+/** There is no run of this id, or it is past its retention. */
+export class RunNotFoundError extends LeaseholdError {
+  readonly code = 'RUN_NOT_FOUND'
+  override readonly name = 'RunNotFoundError'
+
+  constructor(workflow: string, runId: string) {
+    super(`There is no run ${JSON.stringify(runId)} of ${workflow}: unknown id, or past its retention.`)
+  }
+}
+
+/** The run has ended, and takes no more signals. */
+export class RunFinishedError extends LeaseholdError {
+  readonly code = 'RUN_FINISHED'
+  override readonly name = 'RunFinishedError'
+
+  constructor(workflow: string, runId: string) {
+    super(`The run ${JSON.stringify(runId)} of ${workflow} has ended. The signal was not stored.`)
+  }
+}
+
+/** The run is being undone, and this branch of its code goes on no more. Not for callers: it never leaves the run. */
+export class StoppedError extends Error {
+  override readonly name = 'StoppedError'
+
+  constructor() {
+    super('The run is being undone; this branch of it goes on no more.')
+  }
+}

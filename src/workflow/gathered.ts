@@ -1,0 +1,47 @@
+/**
+ * Small questions to the database, asked together: while one statement is under way, what is asked meanwhile is the next. So many
+ * runs at a time cost few statements, and one run alone waits for nothing.
+ */
+import { setImmediate } from 'node:timers/promises'
+
+interface Question<Item, Answer> {
+  readonly item: Item
+  resolve(answer: Answer): void
+  reject(error: unknown): void
+}
+
+export class Gathered<Item, Answer> {
+  readonly #most: number
+  readonly #send: (items: readonly Item[]) => Promise<readonly Answer[]>
+  #queue: Question<Item, Answer>[] = []
+  #isSending = false
+
+  /** `send` answers in the order of the items. If it throws, none of them has an answer. */
+  constructor(most: number, send: (items: readonly Item[]) => Promise<readonly Answer[]>) {
+    this.#most = most
+    this.#send = send
+  }
+
+  ask(item: Item): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ item, resolve, reject })
+      if (!this.#isSending) void this.#sendAll()
+    })
+  }
+
+  async #sendAll(): Promise<void> {
+    this.#isSending = true
+    // What is asked in the same turn of the event loop goes along.
+    await setImmediate()
+    while (this.#queue.length > 0) {
+      const batch = this.#queue.splice(0, this.#most)
+      try {
+        const answers = await this.#send(batch.map(({ item }) => item))
+        for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!)
+      } catch (error) {
+        for (const { reject } of batch) reject(error)
+      }
+    }
+    this.#isSending = false
+  }
+}

@@ -1,0 +1,87 @@
+/** Executes the runs of a workflow: a handler of the jobs that carry them. */
+import { InvalidOptionError } from '../core/errors.ts'
+import type { Kind } from '../core/kind.ts'
+import { Cancel, Fatal } from '../core/steering.ts'
+import { type Handler, handle } from '../worker/handler.ts'
+import type { Job } from '../worker/job.ts'
+import { RUNNING, type RunningJob } from '../worker/running-job.ts'
+import { StepFailedError } from './errors.ts'
+import { type Journal, journalOf } from './journal.ts'
+import { RunningRun } from './running-run.ts'
+import { Slice } from './slice.ts'
+import type { Workflow } from './workflow.ts'
+
+export interface HandleRunsOptions {
+  /** How many runs of this workflow a worker executes at a time, within its own concurrency. Default: no limit of its own. */
+  readonly concurrency?: number
+}
+
+/** Slices that are executing in this process. */
+type Live = Set<{ readonly slice: Slice; readonly journal: Journal }>
+
+/** Executes runs of this version, in the worker process only: `leasehold.worker([handleRuns(checkout)])`. */
+export function handleRuns<Input, Parsed, Result>(
+  workflow: Workflow<Input, Parsed, Result>,
+  options: HandleRunsOptions = {},
+): Handler {
+  if (typeof workflow?.kind?.name !== 'string') throw new InvalidOptionError('workflow', 'declare it with workflow(…)')
+  const of = `handleRuns(${JSON.stringify(workflow.kind.name)})`
+  if (workflow.code === undefined) throw new InvalidOptionError(of, 'the workflow is declared without its code')
+  const live: Live = new Set()
+  const run = (job: Job) => execute(workflow as unknown as Workflow, job, live)
+  return { ...handle(workflow.kind as Kind, run, options), onSignal: () => refresh(live) }
+}
+
+async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknown> {
+  const { held, connection, worker } = (job as unknown as RunningJob)[RUNNING]
+  const journal = journalOf(connection, worker)
+  const loaded = await journal.load(held.claimed)
+  if (loaded === undefined) throw held.lost()
+  const slice = new Slice(workflow.kind.name, held, loaded, journal)
+  const run = new RunningRun(slice, workflow, connection.lane, connection.pool)
+  const entry = { slice, journal }
+  live.add(entry)
+  try {
+    return await Promise.race([slice.over, follow(workflow, run, slice, job.input, loaded.cancelled?.reason)])
+  } finally {
+    live.delete(entry)
+    slice.close()
+  }
+}
+
+/** Runs the code to its end, and compensates if it has failed for good or was cancelled. */
+async function follow(
+  workflow: Workflow,
+  run: RunningRun,
+  slice: Slice,
+  input: unknown,
+  reason: string | null | undefined,
+): Promise<unknown> {
+  try {
+    const result = await workflow.code!(run, input)
+    await slice.ended()
+    return result
+  } catch (error) {
+    if (error instanceof Cancel) throw error
+    if (slice.isCancelled) {
+      const why = reason ?? 'cancelled'
+      await run.cancelChildren(why)
+      await run.steps.undo()
+      throw new Cancel(why)
+    }
+    if (!(error instanceof StepFailedError || error instanceof Fatal)) throw error
+    await run.steps.undo()
+    throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
+  }
+}
+
+/** A signal was sent to a run: those that wait here for one look whether it is theirs. The others find it when they park. */
+function refresh(live: Live): void {
+  for (const { slice, journal } of live) {
+    if (!slice.awaitsSignals) continue
+    journal.load(slice.carrier.claimed).then(
+      (loaded) => loaded !== undefined && slice.signalled(loaded.signals),
+      () => {}, // The next signal, or the next claim, looks again.
+    )
+  }
+}

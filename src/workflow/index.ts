@@ -1,0 +1,16 @@
+/** Durable workflows: `leasehold/workflow`. */
+export { RunFinishedError, RunNotFoundError, StepFailedError, WorkflowChangedError } from './errors.ts'
+export { type HandleRunsOptions, handleRuns } from './handle-runs.ts'
+export {
+  getRun,
+  type RecordedStep,
+  type RetriedFrom,
+  type RetryFrom,
+  type RunSnapshot,
+  retryFrom,
+  type SentSignal,
+} from './inspect.ts'
+export type { RetryOption } from './retry.ts'
+export type { ChildOptions, JobStepOptions, Run, Step, StepName, StepOptions, Wait } from './run.ts'
+export { type SignalOptions, type Started, type StartOptions, signal, start } from './start.ts'
+export { type Code, type Workflow, type WorkflowOptions, workflow } from './workflow.ts'

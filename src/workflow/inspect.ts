@@ -1,0 +1,157 @@
+/** Looking at one run, and sending it back to a step. */
+import { checkInteger, checkText } from '../core/check.ts'
+import type { ErrorDescription } from '../core/error-description.ts'
+import { checkOptions } from '../core/options.ts'
+import { connectionOf } from '../db/connection.ts'
+import type { Lane, Row } from '../db/lane.ts'
+import { getJobs, type JobSnapshot } from '../inspect/jobs.ts'
+import type { JobId } from '../jobs/job.ts'
+import { redriveWhich } from '../jobs/operator.ts'
+import { RunNotFoundError } from './errors.ts'
+import { FIND_RUN, READ_SIGNALS, READ_STEPS, READ_WAIT, REWIND } from './inspect.sql.ts'
+import type { EntryState, EntryType } from './journal.ts'
+
+/** One line of a run's timeline. */
+export interface RecordedStep {
+  readonly type: EntryType
+  readonly name: string
+  /** Counts those of one name, from 1. */
+  readonly nth: number
+  readonly state: EntryState
+  readonly attempt: number
+  readonly startedAt: Date
+  readonly recordedAt: Date
+  /** When a sleep ends, or the next attempt starts. */
+  readonly wakesAt: Date | null
+  /** The job or run that it started. */
+  readonly childId: JobId | null
+  readonly result: unknown
+  readonly error: ErrorDescription | null
+  /** The worker that recorded it, and the generation of its claim. */
+  readonly worker: string | null
+  readonly generation: number
+}
+
+export interface SentSignal {
+  readonly name: string
+  readonly payload: unknown
+  readonly sentAt: Date
+  readonly consumed: boolean
+}
+
+export interface RunSnapshot<Result = unknown> extends JobSnapshot<Result> {
+  readonly runId: string
+  /** Names of the signals that it waits for; `job 17` for the end of a job. */
+  readonly waitingFor: readonly string[]
+  readonly steps: readonly RecordedStep[]
+  readonly signals: readonly SentSignal[]
+}
+
+interface Named {
+  readonly name: string
+}
+
+/** A run with its timeline. Undefined: unknown id, or past its retention. */
+export async function getRun(leasehold: object, workflow: Named, runId: string): Promise<RunSnapshot | undefined> {
+  const { lane } = connectionOf('getRun', leasehold)
+  const jobId = await findRun(lane, workflow, runId)
+  const [job] = jobId === undefined ? [] : await getJobs(lane, [jobId])
+  if (job === undefined) return undefined
+  const steps = await lane.run<StepColumn>(READ_STEPS, [jobId])
+  const signals = await lane.run<'name' | 'payload' | 'consumed' | 'sent_ms'>(READ_SIGNALS, [jobId])
+  const [wait] = await lane.run<'waiting_for'>(READ_WAIT, [jobId])
+  return {
+    ...job,
+    runId,
+    waitingFor: namesIn(wait?.waiting_for),
+    steps: steps.map(toStep),
+    signals: signals.map((row) => ({
+      name: row.name!,
+      payload: json(row.payload),
+      sentAt: new Date(Number(row.sent_ms)),
+      consumed: row.consumed === 't',
+    })),
+  }
+}
+
+export interface RetryFrom {
+  /** The name of the step. */
+  readonly step: string
+  /** Which of that name. Default: 1. */
+  readonly nth?: number
+  /** Who does this, for the record of operator actions. */
+  readonly by?: string
+}
+
+/** processing: a worker has the run; cancel it first, or wait. */
+export type RetriedFrom = 'retried' | 'processing' | 'no_such_step'
+
+/** Forgets what a run has recorded from this step on, and lets it go on from there. It must not be executing, nor have completed. */
+export async function retryFrom(
+  leasehold: object,
+  workflow: Named,
+  runId: string,
+  from: RetryFrom,
+): Promise<RetriedFrom> {
+  const { lane } = connectionOf('retryFrom', leasehold)
+  checkOptions('retryFrom', from, ['step', 'nth', 'by'])
+  const jobId = await findRun(lane, workflow, runId)
+  if (jobId === undefined) throw new RunNotFoundError(workflow.name, runId)
+  const nth = checkInteger('retryFrom.nth', from.nth ?? 1, 1, 2 ** 31 - 1)
+  const [row] = await lane.run<'outcome'>(REWIND, [jobId, checkText('retryFrom.step', from.step, 200), nth])
+  const outcome = row!.outcome!
+  if (outcome === 'not_found') throw new RunNotFoundError(workflow.name, runId)
+  if (outcome !== 'done') return outcome as RetriedFrom
+  await redriveWhich(lane, jobId, from.by === undefined ? {} : { by: from.by })
+  return 'retried'
+}
+
+async function findRun(lane: Lane, { name }: Named, runId: string): Promise<JobId | undefined> {
+  const [row] = await lane.run<'job_id'>(FIND_RUN, [name, checkText('runId', runId, 1_000)])
+  return row?.job_id as JobId | undefined
+}
+
+type StepColumn =
+  | 'name'
+  | 'nth'
+  | 'type'
+  | 'state'
+  | 'attempt'
+  | 'started_ms'
+  | 'recorded_ms'
+  | 'wake_ms'
+  | 'child_id'
+  | 'result'
+  | 'error'
+  | 'worker_label'
+  | 'lease_generation'
+
+function toStep(row: Row<StepColumn>): RecordedStep {
+  return {
+    type: row.type as EntryType,
+    name: row.name!,
+    nth: Number(row.nth),
+    state: row.state as EntryState,
+    attempt: Number(row.attempt),
+    startedAt: new Date(Number(row.started_ms)),
+    recordedAt: new Date(Number(row.recorded_ms)),
+    wakesAt: row.wake_ms === null ? null : new Date(Number(row.wake_ms)),
+    childId: row.child_id as JobId | null,
+    result: json(row.result),
+    error: json(row.error) as ErrorDescription | null,
+    worker: row.worker_label,
+    generation: Number(row.lease_generation),
+  }
+}
+
+function json(text: string | null): unknown {
+  return text === null ? null : JSON.parse(text)
+}
+
+/** Of an array as Postgres prints it. */
+function namesIn(text: string | null | undefined): string[] {
+  if (text == null || text === '{}') return []
+  return [...text.slice(1, -1).matchAll(/"((?:[^"\\]|\\.)*)"|([^,]+)/g)].map(([, quoted, plain]) =>
+    quoted === undefined ? plain! : quoted.replaceAll(/\\(.)/g, '$1'),
+  )
+}

@@ -1,0 +1,202 @@
+/** What is on record of runs: loading it, and adding to it under the run's fence. */
+import { backoffMs } from '../core/backoff.ts'
+import { monotonicMs, sleep } from '../core/timer.ts'
+import type { Connection } from '../db/connection.ts'
+import type { Lane, Row } from '../db/lane.ts'
+import { isOutage } from '../db/outage.ts'
+import { numericArray } from '../db/parameters.ts'
+import type { JobId, Lease, Worker } from '../jobs/job.ts'
+import { fence, fences } from '../jobs/outcome.ts'
+import { Gathered } from './gathered.ts'
+import { LOAD, RECORD, START_CHILD } from './step.sql.ts'
+
+export type EntryType = 'step' | 'sleep' | 'signal' | 'job' | 'any' | 'patch' | 'compensation'
+export type EntryState = 'recorded' | 'failed' | 'retrying' | 'waiting'
+
+/** A step, a wait or a decision of a run, as it is on record. */
+export interface Entry {
+  readonly place: number
+  readonly type: EntryType
+  readonly name: string
+  /** Counts those of one type and name, from 1. */
+  readonly nth: number
+  readonly state: EntryState
+  readonly attempt: number
+  /** Of a sleep, or of a step that is retried, on the monotonic clock of this process. */
+  readonly wakeAt: number | undefined
+  /** The job that was started. */
+  readonly childId: JobId | undefined
+  /** JSON texts. */
+  readonly result: string | null
+  readonly error: string | null
+}
+
+export interface Signal {
+  readonly id: string
+  readonly name: string
+  /** JSON text. */
+  readonly payload: string | null
+}
+
+export interface Loaded {
+  readonly runId: string
+  /** Why, if its cancellation was requested. */
+  readonly cancelled: { readonly reason: string | null } | undefined
+  readonly entries: readonly Entry[]
+  readonly signals: readonly Signal[]
+}
+
+export interface NewEntry {
+  readonly lease: Lease
+  readonly place: number
+  /** The last place that is known to be on record; 0: none. */
+  readonly after: number
+  readonly type: EntryType
+  readonly name: string
+  readonly nth: number
+  readonly state: EntryState
+  readonly attempt: number
+  readonly result: string | null
+  readonly error: string | null
+  readonly wakeMs: number | null
+  readonly signalId: string | null
+  /** When it began, on the monotonic clock. */
+  readonly startedAt: number
+}
+
+/** A statement takes milliseconds, and others wait for it. */
+const AT_ONCE = 250
+const BUSY_AGAIN_MS = 10
+const BACKOFF = { firstMs: 50, maxMs: 2_000 }
+
+/** One for a connection, so that all runs of a process share its statements. */
+export class Journal {
+  readonly #lane: Lane
+  readonly #worker: Worker
+  readonly #loading: Gathered<Lease, Loaded | undefined>
+  readonly #recording: Gathered<NewEntry, string>
+
+  constructor(lane: Lane, worker: Worker) {
+    this.#lane = lane
+    this.#worker = worker
+    this.#loading = new Gathered(AT_ONCE, (leases) => load(lane, leases))
+    this.#recording = new Gathered(AT_ONCE, (entries) => record(lane, worker, entries))
+  }
+
+  /** Undefined: the lease is gone. */
+  load(lease: Lease): Promise<Loaded | undefined> {
+    return this.#loading.ask(lease)
+  }
+
+  /** False: the lease is gone. While the database is away it tries again, for as long as the lease is ours. */
+  async add(entry: NewEntry, isOurs: () => boolean): Promise<boolean> {
+    for (let failures = 1; isOurs(); ) {
+      try {
+        const outcome = await this.#recording.ask(entry)
+        if (outcome !== 'busy') return outcome === 'recorded'
+        await sleep(BUSY_AGAIN_MS)
+      } catch (error) {
+        if (!isOutage(error)) throw error
+        await sleep(backoffMs(failures++, BACKOFF))
+      }
+    }
+    return false
+  }
+
+  /** In the caller's transaction. False: the lease is gone. */
+  async addWithin(tx: Lane, entry: NewEntry): Promise<boolean> {
+    return (await record(tx, this.#worker, [entry]))[0] === 'recorded'
+  }
+
+  /** Enqueues a job and records that the run has started it. Undefined: the lease is gone. */
+  async startChild(
+    { lease, place, after, name, nth }: Pick<NewEntry, 'lease' | 'place' | 'after' | 'name' | 'nth'>,
+    kind: string,
+    payload: string,
+    options: Readonly<Record<string, unknown>>,
+  ): Promise<JobId | undefined> {
+    const values = [...fence(lease), place, after, name, nth, kind, payload, JSON.stringify(options), this.#worker.id]
+    const [row] = await this.#lane.run<'child'>(START_CHILD, values)
+    return (row!.child as JobId | null) ?? undefined
+  }
+}
+
+const JOURNALS = new WeakMap<Connection, Map<string, Journal>>()
+
+export function journalOf(connection: Connection, worker: Worker): Journal {
+  const ofWorkers = JOURNALS.get(connection) ?? new Map<string, Journal>()
+  JOURNALS.set(connection, ofWorkers)
+  const journal = ofWorkers.get(worker.id) ?? new Journal(connection.lane, worker)
+  ofWorkers.set(worker.id, journal)
+  return journal
+}
+
+async function record(lane: Lane, worker: Worker, entries: readonly NewEntry[]): Promise<string[]> {
+  const now = monotonicMs()
+  const rows = await lane.run<'position' | 'outcome'>(RECORD, [
+    ...fences(entries.map(({ lease }) => lease)),
+    numericArray(entries.map(({ place }) => place)),
+    numericArray(entries.map(({ after }) => after)),
+    entries.map(({ name }) => name),
+    numericArray(entries.map(({ nth }) => nth)),
+    entries.map(({ type }) => type),
+    entries.map(({ state }) => state),
+    numericArray(entries.map(({ attempt }) => Math.min(attempt, 32_767))),
+    entries.map(({ result }) => result),
+    entries.map(({ error }) => error),
+    numericArray(entries.map(({ wakeMs }) => wakeMs ?? 'null')),
+    numericArray(entries.map(({ signalId }) => signalId ?? 'null')),
+    numericArray(entries.map(({ startedAt }) => Math.max(0, now - startedAt))),
+    worker.id,
+  ])
+  const outcomes: string[] = []
+  for (const { position, outcome } of rows) outcomes[Number(position) - 1] = outcome!
+  return outcomes
+}
+
+type Column =
+  | 'what'
+  | 'id'
+  | 'place'
+  | 'name'
+  | 'nth'
+  | 'type'
+  | 'state'
+  | 'attempt'
+  | 'wake_ms'
+  | 'other_id'
+  | 'result'
+  | 'error'
+
+async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | undefined)[]> {
+  const rows = await lane.run<Column>(LOAD, fences(leases))
+  const now = monotonicMs()
+  const loaded = new Map<string, Loaded & { entries: Entry[]; signals: Signal[] }>()
+  for (const row of rows) {
+    if (row.what === 'run') {
+      const cancelled = row.state === null ? undefined : { reason: row.result }
+      loaded.set(row.id!, { runId: row.name ?? row.id!, cancelled, entries: [], signals: [] })
+    } else if (row.what === 'step') loaded.get(row.id!)!.entries.push(toEntry(row, now))
+    else loaded.get(row.id!)!.signals.push({ id: row.other_id!, name: row.name!, payload: row.result })
+  }
+  for (const { entries, signals } of loaded.values()) {
+    entries.sort((one, other) => one.place - other.place)
+    signals.sort((one, other) => Number(BigInt(one.id) - BigInt(other.id)))
+  }
+  return leases.map(({ jobId }) => loaded.get(jobId))
+}
+
+function toEntry(row: Row<Column>, now: number): Entry {
+  return {
+    place: Number(row.place),
+    type: row.type as EntryType,
+    name: row.name!,
+    nth: Number(row.nth),
+    state: row.state as EntryState,
+    attempt: Number(row.attempt),
+    wakeAt: row.wake_ms === null ? undefined : now + Number(row.wake_ms),
+    childId: (row.other_id as JobId | null) ?? undefined,
+    result: row.result,
+    error: row.error,
+  }
+}

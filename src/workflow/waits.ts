@@ -1,0 +1,216 @@
+/** What a run can wait for: time, a signal, the end of a job. Awaited alone, or as one of several by run.any(). */
+import { parseInput, type Schema } from '../core/schema.ts'
+import { monotonicMs } from '../core/timer.ts'
+import type { JobId } from '../jobs/job.ts'
+import type { Entry, Signal } from './journal.ts'
+import { type Call, hasEnded } from './replay.ts'
+import type { Wait } from './run.ts'
+import type { Slice } from './slice.ts'
+
+/** What a wait ended with. */
+export interface Answer {
+  /** JSON text. */
+  readonly result: string | null
+  /** JSON text: it has failed. */
+  readonly error?: string
+  /** The signal that has to be consumed. */
+  readonly signal?: Signal
+}
+
+/** Made by a call of the code; nothing happens before it is awaited or passed to any(). */
+export abstract class Waitable<Result> implements Wait<Result> {
+  protected readonly slice: Slice
+  readonly call: Call
+  readonly #read: (entry: Pick<Entry, 'state' | 'result' | 'error'>) => unknown
+  #promise: Promise<Result> | undefined
+
+  constructor(slice: Slice, call: Call, read: Waitable<Result>['read']) {
+    this.slice = slice
+    this.call = call
+    this.#read = read
+  }
+
+  /** The value of a record, or what it throws. */
+  read(entry: Pick<Entry, 'state' | 'result' | 'error'>): unknown {
+    return this.#read(entry)
+  }
+
+  /** Names of the signals that may end it, once it is prepared. */
+  abstract readonly names: readonly string[]
+  /** When it ends by itself, on the monotonic clock. */
+  abstract readonly until: number | undefined
+  /** Records what must be known to wait for it. */
+  abstract prepare(): Promise<void>
+  /** Undefined while it has not ended. */
+  abstract ready(): Answer | undefined
+
+  // biome-ignore lint/suspicious/noThenProperty: it is awaited, and does nothing before that.
+  then<One = Result, Other = never>(
+    onResult?: ((result: Result) => One | PromiseLike<One>) | null,
+    onError?: ((error: unknown) => Other | PromiseLike<Other>) | null,
+  ): Promise<One | Other> {
+    if (this.#promise === undefined) {
+      this.#promise = this.#wait() as Promise<Result>
+      this.#promise.catch(() => {}) // Code may await it later, or never.
+    }
+    return this.#promise.then(onResult, onError)
+  }
+
+  async #wait(): Promise<unknown> {
+    const { entry } = this.call
+    if (entry !== undefined && hasEnded(entry)) return this.#read(await this.slice.deliver(entry))
+    if (entry === undefined) await this.slice.gate(this.call)
+    await this.prepare()
+    const answer = await this.slice.wait(this.names, this.until, () => this.ready())
+    return this.end(answer)
+  }
+
+  protected async end(answer: Answer): Promise<unknown> {
+    return this.#read(await this.slice.record(this.call, recordOf(answer)))
+  }
+}
+
+export function recordOf({ result, error, signal }: Answer) {
+  const state = error === undefined ? ('recorded' as const) : ('failed' as const)
+  return { state, result, error: error ?? null, ...(signal === undefined ? {} : { signalId: signal.id }) }
+}
+
+/** Its end is on record from its beginning, so it needs no second record. */
+export class SleepWait extends Waitable<void> {
+  readonly #ms: number
+  #until: number | undefined
+
+  constructor(slice: Slice, call: Call, ms: number) {
+    super(slice, call, () => undefined)
+    this.#ms = ms
+    this.#until = call.entry?.wakeAt
+  }
+
+  readonly names = []
+
+  get until() {
+    return this.#until
+  }
+
+  async prepare(): Promise<void> {
+    if (this.#until !== undefined) return
+    const { wakeAt } = await this.slice.record(this.call, { state: 'waiting', wakeMs: this.#ms })
+    this.#until = wakeAt
+  }
+
+  ready(): Answer | undefined {
+    return this.#until !== undefined && this.#until <= monotonicMs() ? { result: null } : undefined
+  }
+
+  protected override async end(): Promise<void> {}
+}
+
+export class SignalWait<Payload> extends Waitable<Payload> {
+  readonly names: readonly string[]
+  readonly until = undefined
+
+  constructor(slice: Slice, call: Call, schema: Schema | undefined) {
+    super(slice, call, async ({ result }) => {
+      const payload = result === null ? undefined : JSON.parse(result)
+      return schema === undefined ? payload : parseInput(`signal ${call.name}`, schema, payload)
+    })
+    this.names = [call.name]
+  }
+
+  async prepare(): Promise<void> {}
+
+  ready(): Answer | undefined {
+    const signal = this.slice.signals.find(this.call.name)
+    return signal === undefined ? undefined : { result: signal.payload, signal }
+  }
+
+  protected override async end(answer: Answer): Promise<unknown> {
+    this.slice.signals.remove(answer.signal!)
+    return super.end(answer)
+  }
+}
+
+interface ChildEnd {
+  readonly status: string
+  readonly result?: unknown
+  readonly error?: unknown
+}
+
+export class JobWait<Result> extends Waitable<Result> {
+  readonly until = undefined
+  readonly #start: (call: Call) => Promise<JobId>
+  #childId: JobId | undefined
+
+  constructor(slice: Slice, call: Call, read: Waitable<Result>['read'], start: (call: Call) => Promise<JobId>) {
+    super(slice, call, read)
+    this.#start = start
+    this.#childId = call.entry?.childId
+  }
+
+  /** As leasehold.notify_parent() names it. */
+  get names() {
+    return [`job ${this.#childId}`]
+  }
+
+  async prepare(): Promise<void> {
+    this.#childId ??= await this.#start(this.call)
+  }
+
+  ready(): Answer | undefined {
+    const signal = this.slice.signals.find(this.names[0]!)
+    if (signal === undefined) return undefined
+    const { status, result, error }: ChildEnd = JSON.parse(signal.payload!)
+    if (status === 'completed') return { result: JSON.stringify(result ?? null), signal }
+    const description =
+      typeof error === 'object' && error !== null ? error : { name: status, message: String(error ?? '') }
+    return { result: null, error: JSON.stringify(description), signal }
+  }
+
+  protected override async end(answer: Answer): Promise<unknown> {
+    this.slice.signals.remove(answer.signal!)
+    return super.end(answer)
+  }
+}
+
+/** The first of several waits, by name. What it was is on record, so it stays the first. */
+export async function firstOf(
+  slice: Slice,
+  call: Call,
+  waits: Readonly<Record<string, Waitable<unknown>>>,
+): Promise<{ readonly name: string; readonly value: unknown }> {
+  const entry = call.entry === undefined ? await waitForFirst(slice, call, waits) : await slice.deliver(call.entry)
+  const { name, result, error }: First = JSON.parse(entry.result!)
+  return { name, value: await waits[name]!.read({ state: error === null ? 'recorded' : 'failed', result, error }) }
+}
+
+/** JSON texts inside of JSON. */
+interface First {
+  readonly name: string
+  readonly result: string | null
+  readonly error: string | null
+}
+
+async function waitForFirst(
+  slice: Slice,
+  call: Call,
+  waits: Readonly<Record<string, Waitable<unknown>>>,
+): Promise<Entry> {
+  await slice.gate(call)
+  const all = Object.entries(waits)
+  for (const [, wait] of all) await wait.prepare()
+  const ready = () => {
+    for (const [name, wait] of all) {
+      const answer = wait.ready()
+      if (answer !== undefined) return { name, answer }
+    }
+    return undefined
+  }
+  const until = Math.min(...all.map(([, wait]) => wait.until ?? Number.POSITIVE_INFINITY))
+  const names = all.flatMap(([, wait]) => wait.names)
+  const { name, answer } = await slice.wait(names, until === Number.POSITIVE_INFINITY ? undefined : until, ready)
+  const { result, error = null, signal } = answer
+  if (signal !== undefined) slice.signals.remove(signal)
+  const first: First = { name, result, error }
+  const consumed = signal === undefined ? {} : { signalId: signal.id }
+  return slice.record(call, { state: 'recorded', result: JSON.stringify(first), ...consumed })
+}
