@@ -225,7 +225,7 @@ create table leasehold.operator_action (
   queue text,
   kind text,
   detail text,
-  constraint action_is_known CHECK ((action = ANY (ARRAY['cancel'::text, 'redrive'::text, 'pause'::text, 'resume'::text, 'settle_effect'::text, 'unblock'::text, 'replay'::text]))),
+  constraint action_is_known CHECK ((action = ANY (ARRAY['cancel'::text, 'redrive'::text, 'pause'::text, 'resume'::text, 'settle_effect'::text, 'unblock'::text, 'replay'::text, 'terminate'::text]))),
   constraint operator_action_pkey PRIMARY KEY (id)
 );
 
@@ -2194,6 +2194,24 @@ AS $function$
 begin
   perform pg_notify(replace('"leasehold".', '"', '') || topic, message);
   return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.terminate(job_id bigint, reason text, by_operator text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform from "leasehold".job j where j.id = terminate.job_id for update;
+  if not found then
+    return 'not_found';
+  end if;
+  perform "leasehold".finish('cancelled', array[terminate.job_id], null, array[reason]);
+  insert into "leasehold".operator_action (at, action, by, outcome, job_id, detail)
+  values ("leasehold".clock(), 'terminate', by_operator, 'cancelled', terminate.job_id, reason);
+  return 'ended';
 end
 $function$
 ;

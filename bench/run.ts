@@ -40,6 +40,7 @@ import { workersScenario } from './scenarios/workers.ts'
 import { BenchServer } from './server.ts'
 import { figureTables, forTerminal, ratioTable } from './tables.ts'
 import { runWeather } from './weather/run.ts'
+import { runWorkflow } from './workflow/run.ts'
 
 const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   drain: drainScenario,
@@ -59,9 +60,12 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   'in-flight': inFlightScenario,
   order: orderScenario,
 }
+/** They have contenders and results of their own. */
+const ALONE = ['weather', 'workflow']
 const USAGE = `Usage: npm run bench -- [options]
   --scenario <name>   one of ${Object.keys(SCENARIOS).join(', ')}; may be repeated. All unless given.
-                      Or weather, alone: what holds while something else goes wrong, without peers, in minutes.
+                      Or one of these, alone. weather: what holds while something else goes wrong, without peers, in minutes.
+                      workflow: durable workflows, beside DBOS.
   --contender <name>  one of ${CONTENDERS.join(', ')}; may be repeated. All unless given.
   --n <jobs>          how many jobs are measured, whatever the scenario; the burdens keep their size.
   --minutes <m>       how long held-snapshot-long goes on; 3 unless given, and 10 shows more.
@@ -81,9 +85,10 @@ interface Arguments {
 function readArguments(): Arguments {
   const { scenario, contender, n, minutes, quick, json, 'write-docs': writeDocs } = parsed()
   const names = scenario ?? (quick ? ['drain'] : Object.keys(SCENARIOS))
-  if (names.includes('weather') && names.length > 1) throw new UsageError('The scenario weather is run alone.')
-  for (const name of names)
-    if (name !== 'weather' && !Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
+  for (const name of names) {
+    if (ALONE.includes(name) && names.length > 1) throw new UsageError(`The scenario ${name} is run alone.`)
+    if (!ALONE.includes(name) && !Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
+  }
   for (const name of contender ?? [])
     if (!CONTENDERS.some((known) => known === name)) throw new UsageError(`There is no contender ${name}.`)
   const contenders = CONTENDERS.filter((name) => contender === undefined || contender.includes(name))
@@ -119,6 +124,7 @@ async function run({ names, contenders, sizes, quick, writeDocs, json }: Argumen
   const seconds = () => Math.round((performance.now() - began) / 1000)
   const say = (text: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${text}\n`)
   if (names[0] === 'weather') return runWeather(json, say)
+  if (names[0] === 'workflow') return runWorkflow(quick, json, say)
   await installPackages(say)
   const node = contendersNode()
   const server = await BenchServer.start(18)

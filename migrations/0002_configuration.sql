@@ -100,7 +100,8 @@ create table leasehold.operator_action (
   kind    text,
   detail  text,
   constraint operator_action_pkey primary key (id),
-  constraint action_is_known check (action in ('cancel', 'redrive', 'pause', 'resume', 'settle_effect', 'unblock', 'replay'))
+  constraint action_is_known check (action in ('cancel', 'redrive', 'pause', 'resume', 'settle_effect', 'unblock', 'replay',
+    'terminate'))
 );
 
 create index operator_action_by_job on leasehold.operator_action (job_id) where job_id is not null;

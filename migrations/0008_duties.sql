@@ -8,7 +8,7 @@ create table leasehold.duty (
   constraint duty_pkey primary key (name)
 ) with (fillfactor = 50, vacuum_truncate = off);
 
-insert into leasehold.duty (name) values ('sweep'), ('suspects'), ('expire'), ('prune'), ('partitions'), ('order'), ('inbox'), ('signals');
+insert into leasehold.duty (name) values ('sweep'), ('suspects'), ('expire'), ('prune'), ('partitions'), ('order'), ('inbox'), ('signals'), ('versions');
 
 -- Whether the database was away, and from when on leases that expired meanwhile are swept (decisions/0030). One row.
 create table leasehold.sweep (

@@ -330,3 +330,20 @@ begin
   return 'done';
 end
 $$;
+
+-- Ends a run as cancelled, now and without compensation. A worker that executes it is refused from here on. ended, or not_found.
+create function leasehold.terminate(job_id bigint, reason text, by_operator text) returns text
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from leasehold.job j where j.id = terminate.job_id for update;
+  if not found then
+    return 'not_found';
+  end if;
+  perform leasehold.finish('cancelled', array[terminate.job_id], null, array[reason]);
+  insert into leasehold.operator_action (at, action, by, outcome, job_id, detail)
+  values (leasehold.clock(), 'terminate', by_operator, 'cancelled', terminate.job_id, reason);
+  return 'ended';
+end
+$$;

@@ -3,7 +3,7 @@
  * error.
  */
 import { BenchServer } from '../server.ts'
-import type { Bar } from './bar.ts'
+import { type Bar, inWords } from './bar.ts'
 import { herd } from './herd.ts'
 import { keysWeather } from './keys.ts'
 import { kinds } from './kinds.ts'
@@ -34,8 +34,4 @@ export async function runWeather(json: boolean, say: (text: string) => void): Pr
   }
   console.log(bars.map(inWords).join('\n'))
   if (json) console.log(JSON.stringify({ scenario: 'weather', postgres: server.version, bars }))
-}
-
-function inWords({ name, value, unit, bar, holds }: Bar): string {
-  return `${holds ? 'holds ' : 'MISSED'}  ${name}: ${Math.round(value * 100) / 100} ${unit} (bar ${bar})`
 }

@@ -36,3 +36,24 @@ where id = any (array(
   for update skip locked
 ))
 returning id`
+
+// Kinds of due jobs that no live worker handles. The first 1,000 due jobs of each queue and priority are looked at.
+//   $1 queues  $2 due for so many ms
+export const UNHANDLED_KINDS = `-- worker.unhandled_kinds
+select j.queue, j.kind, count(*) as jobs
+from unnest((select $1::text[])) as i (queue)
+cross join generate_series(0, 9) as p (priority)
+cross join lateral (
+  select job.queue, job.kind from leasehold.job
+  where job.queue = i.queue and job.priority = p.priority and not job.blocked and job.crashes = 0
+    and job.available_at <= leasehold.clock() - $2 * interval '1 ms' and job.claim_id is null
+  order by job.available_at, job.id
+  limit 1000
+) j
+where not exists (
+  select from leasehold.worker w
+  where w.stopped_at is null and w.last_seen_at > leasehold.clock() - interval '90 s' and j.kind = any (w.kinds)
+)
+group by j.queue, j.kind
+order by j.kind
+limit 100`

@@ -2,7 +2,7 @@
 import { checkInteger, checkMilliseconds } from '../core/check.ts'
 import type { Lane } from '../db/lane.ts'
 import type { Worker } from './job.ts'
-import { PRUNE_ACTIONS, PRUNE_WORKERS, REGISTER_WORKER, WORKER_STOPPED } from './registry.sql.ts'
+import { PRUNE_ACTIONS, PRUNE_WORKERS, REGISTER_WORKER, UNHANDLED_KINDS, WORKER_STOPPED } from './registry.sql.ts'
 
 export interface WorkerInfo {
   readonly version: string
@@ -31,4 +31,20 @@ export async function pruneActions(lane: Lane, ageMs: number, limit = 1_000): Pr
 
 function checkLimit(limit: number): number {
   return checkInteger('limit', limit, 1, 10_000)
+}
+
+/** Due jobs of a kind that no live worker handles. */
+export interface UnhandledKind {
+  readonly queue: string
+  readonly kind: string
+  readonly jobs: number
+}
+
+export async function unhandledKinds(
+  lane: Lane,
+  queues: readonly string[],
+  dueForMs: number,
+): Promise<UnhandledKind[]> {
+  const rows = await lane.run<'queue' | 'kind' | 'jobs'>(UNHANDLED_KINDS, [queues, dueForMs])
+  return rows.map((row) => ({ queue: row.queue!, kind: row.kind!, jobs: Number(row.jobs) }))
 }

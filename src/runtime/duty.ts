@@ -2,7 +2,17 @@ import type { Lane } from '../db/lane.ts'
 import { numericArray } from '../db/parameters.ts'
 import { ADD_DUTIES, SOONER, TAKE_DUTIES } from './duty.sql.ts'
 
-export const DUTIES = ['sweep', 'suspects', 'expire', 'prune', 'partitions', 'order', 'inbox', 'signals'] as const
+export const DUTIES = [
+  'sweep',
+  'suspects',
+  'expire',
+  'prune',
+  'partitions',
+  'order',
+  'inbox',
+  'signals',
+  'versions',
+] as const
 export type Duty = (typeof DUTIES)[number]
 
 /** Makes duties known that no migration has. */

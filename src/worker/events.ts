@@ -3,6 +3,7 @@ import type { Log, LogEntry } from '../core/log.ts'
 import type { JobId } from '../jobs/job.ts'
 import type { BlockedKey } from '../jobs/order.ts'
 import type { BuryReason } from '../jobs/outcome.ts'
+import type { UnhandledKind } from '../jobs/registry.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
 
@@ -53,6 +54,8 @@ export interface WorkerEvents extends CommonEvents {
   recovered: [{ readonly jobs: number; readonly deadLetters: number }]
   /** In an ordered queue, jobs of a key have waited for five minutes behind the same job or dead letter. Once for each. */
   key_waiting: [key: BlockedKey]
+  /** Runs of a workflow have been due for a minute, in a version that no live worker handles. Repeated every hour. */
+  unhandled_version: [waiting: UnhandledKind]
   /** How this worker learns of new work from now on. */
   wakeup: [{ readonly by: 'listen' | 'poll' }]
 }

@@ -29,6 +29,7 @@ import { Loop } from '../runtime/loop.ts'
 import { Burials } from './burials.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
+import { UnhandledVersions } from './unhandled-versions.ts'
 import { WaitingKeys } from './waiting-keys.ts'
 
 const DAY_MS = 86_400_000
@@ -58,8 +59,8 @@ export interface HousekeeperOptions {
   readonly keepFinishedMs: number
   /** Whether a sweep gives workers time to come back after the database was away. */
   readonly waitsAfterOutage: boolean
-  /** This worker has runs of workflows, which may wait for signals. */
-  readonly carriesRuns: boolean
+  /** Queues of workflows, whose runs may wait for signals. */
+  readonly runQueues: readonly string[]
   /** This worker is claiming suspects already. */
   isOnSuspects(): boolean
   onSuspects(): void
@@ -70,6 +71,7 @@ export class Housekeeper {
   readonly #loop: Loop
   readonly #burials: Burials
   readonly #waitingKeys: WaitingKeys
+  readonly #versions: UnhandledVersions
   #everyMs: Partial<Record<Duty, number>>
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #runsFrom: string | undefined
@@ -85,9 +87,10 @@ export class Housekeeper {
       partitions: 3_600_000,
       order: 10_000,
       inbox: PRUNE_EVERY_MS,
-      ...(options.carriesRuns ? { signals: SIGNALS_EVERY_MS } : {}),
+      ...(options.runQueues.length > 0 ? { signals: SIGNALS_EVERY_MS, versions: 60_000 } : {}),
     }
     this.#waitingKeys = new WaitingKeys(options.lane, options.queues, options.events)
+    this.#versions = new UnhandledVersions(options.lane, options.runQueues, options.events)
     this.#burials = new Burials(options.lane, options.events)
     this.#loop = new Loop(() => this.tick(), options.events.about('housekeeping'))
   }
@@ -141,6 +144,8 @@ export class Housekeeper {
         return pruneDue(lane, () => this.#stopping)
       case 'signals':
         return wakeSignalled(lane)
+      case 'versions':
+        return this.#versions.look()
       case 'suspects': // Looked for by the tick itself.
     }
   }

@@ -42,7 +42,7 @@ export class ManualDuties {
         return Math.max(...kinds().map(({ keepMs }) => keepMs || 0))
       },
       waitsAfterOutage: true,
-      carriesRuns: false,
+      runQueues: [],
       isOnSuspects: () => this.#suspectsWait,
       onSuspects: () => {
         this.#suspectsWait = true

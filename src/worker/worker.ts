@@ -215,7 +215,7 @@ export class Worker extends Service<WorkerEvents> {
       waitsAfterOutage: this.#until === 'stopped',
       isOnSuspects: () => this.#fetcher.isForSuspects,
       onSuspects: () => this.#fetcher.suspectsWait(),
-      carriesRuns: this.#runHandlers.length > 0,
+      runQueues: [...new Set(this.#runHandlers.map(({ kind }) => kind.queue))],
     })
   }
 

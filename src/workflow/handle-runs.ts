@@ -37,7 +37,7 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
   const journal = journalOf(connection, worker)
   const loaded = await journal.load(held.claimed)
   if (loaded === undefined) throw held.lost()
-  const slice = new Slice(workflow.kind.name, held, loaded, journal)
+  const slice = new Slice(workflow, held, loaded, journal)
   const run = new RunningRun(slice, workflow, connection.lane, connection.pool)
   const entry = { slice, journal }
   live.add(entry)
@@ -64,10 +64,10 @@ async function follow(
   } catch (error) {
     if (error instanceof Cancel) throw error
     if (slice.isCancelled) {
-      const why = reason ?? 'cancelled'
+      const why = slice.isLate ? 'its deadline has passed' : (reason ?? 'cancelled')
       await run.cancelChildren(why)
       await run.steps.undo()
-      throw new Cancel(why)
+      throw slice.isLate ? new Fatal(why) : new Cancel(why)
     }
     if (!(error instanceof StepFailedError || error instanceof Fatal)) throw error
     await run.steps.undo()

@@ -9,6 +9,8 @@ export {
   type RunSnapshot,
   retryFrom,
   type SentSignal,
+  type TerminateOptions,
+  terminate,
 } from './inspect.ts'
 export type { RetryOption } from './retry.ts'
 export type { ChildOptions, JobStepOptions, Run, Step, StepName, StepOptions, Wait } from './run.ts'

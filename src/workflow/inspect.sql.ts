@@ -21,3 +21,7 @@ select waiting_for::text as waiting_for from leasehold.job where id = $1 and cla
 //   $1 job id  $2 step  $3 nth
 export const REWIND = `-- run.rewind
 select leasehold.rewind($1, $2, $3) as outcome`
+
+//   $1 job id  $2 reason  $3 by
+export const TERMINATE = `-- run.terminate
+select leasehold.terminate($1, $2, $3) as outcome`

@@ -6,10 +6,11 @@ import { connectionOf } from '../db/connection.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { getJobs, type JobSnapshot } from '../inspect/jobs.ts'
 import type { JobId } from '../jobs/job.ts'
-import { redriveWhich } from '../jobs/operator.ts'
+import { cancelOne, checkBy, redriveWhich } from '../jobs/operator.ts'
 import { RunNotFoundError } from './errors.ts'
-import { FIND_RUN, READ_SIGNALS, READ_STEPS, READ_WAIT, REWIND } from './inspect.sql.ts'
+import { FIND_RUN, READ_SIGNALS, READ_STEPS, READ_WAIT, REWIND, TERMINATE } from './inspect.sql.ts'
 import type { EntryState, EntryType } from './journal.ts'
+import { CHILDREN } from './step.sql.ts'
 
 /** One line of a run's timeline. */
 export interface RecordedStep {
@@ -104,6 +105,34 @@ export async function retryFrom(
   if (outcome !== 'done') return outcome as RetriedFrom
   await redriveWhich(lane, jobId, from.by === undefined ? {} : { by: from.by })
   return 'retried'
+}
+
+export interface TerminateOptions {
+  readonly reason?: string
+  /** Who does this, for the record of operator actions. */
+  readonly by?: string
+}
+
+/**
+ * Ends a run now, as cancelled, without compensation; its open jobs and child runs are cancelled. A worker that executes it loses its
+ * lease. For a run that can undo what it did, use leasehold.cancel(jobId).
+ */
+export async function terminate(
+  leasehold: object,
+  workflow: Named,
+  runId: string,
+  options: TerminateOptions = {},
+): Promise<'ended' | 'not_found'> {
+  const { lane } = connectionOf('terminate', leasehold)
+  checkOptions('terminate', options, ['reason', 'by'])
+  const jobId = await findRun(lane, workflow, runId)
+  if (jobId === undefined) throw new RunNotFoundError(workflow.name, runId)
+  const reason = checkText('terminate.reason', options.reason ?? 'terminated', 1_000)
+  const by = checkBy(options.by)
+  const [row] = await lane.run<'outcome'>(TERMINATE, [jobId, reason, by])
+  const children = await lane.run<'child_id'>(CHILDREN, [jobId])
+  for (const { child_id: child } of children) await cancelOne(lane, child as JobId, { reason })
+  return row!.outcome as 'ended' | 'not_found'
 }
 
 async function findRun(lane: Lane, { name }: Named, runId: string): Promise<JobId | undefined> {

@@ -40,6 +40,8 @@ export interface Signal {
 
 export interface Loaded {
   readonly runId: string
+  /** On the monotonic clock of this process, which may have begun later. */
+  readonly startedAt: number
   /** Why, if its cancellation was requested. */
   readonly cancelled: { readonly reason: string | null } | undefined
   readonly entries: readonly Entry[]
@@ -175,7 +177,8 @@ async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | und
   for (const row of rows) {
     if (row.what === 'run') {
       const cancelled = row.state === null ? undefined : { reason: row.result }
-      loaded.set(row.id!, { runId: row.name ?? row.id!, cancelled, entries: [], signals: [] })
+      const startedAt = now + Number(row.wake_ms)
+      loaded.set(row.id!, { runId: row.name ?? row.id!, startedAt, cancelled, entries: [], signals: [] })
     } else if (row.what === 'step') loaded.get(row.id!)!.entries.push(toEntry(row, now))
     else loaded.get(row.id!)!.signals.push({ id: row.other_id!, name: row.name!, payload: row.result })
   }

@@ -12,7 +12,7 @@
  * have passed without a call. So code must await nothing but its run between steps; anything else belongs into a step.
  */
 import { CENTURY_MS } from '../core/duration.ts'
-import { CancelRequestedError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
+import { CancelRequestedError, InvalidOptionError, LeaseLostError, TimedOutError } from '../core/errors.ts'
 import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { ClaimedJob } from '../jobs/job.ts'
@@ -22,6 +22,7 @@ import { ReceivedSignals } from './received-signals.ts'
 import { type NewRecord, Records } from './records.ts'
 import { type Call, Replay } from './replay.ts'
 import { Stillness } from './stillness.ts'
+import type { Workflow } from './workflow.ts'
 
 /** Code that awaits something else than its run may take this long to reach the names on record. */
 const LATE_MS = 1_000
@@ -56,15 +57,18 @@ export class Slice {
   #busy = 0
   readonly #stillness = new Stillness(() => this.#isQuiet())
   readonly records: Records
-  #cancelled: Error | undefined
+  /** Why its code may go on no more: its cancellation was requested, or its deadline has passed. */
+  #cancelled: CancelRequestedError | TimedOutError | undefined
+  readonly #deadlineAt: number
   #isCompensating = false
   #isOver = false
   #end: (error: unknown) => void = () => {}
   /** Rejects when the run parks, or can go on no more. */
   readonly over: Promise<never>
 
-  constructor(workflow: string, carrier: Carrier, loaded: Loaded, journal: Journal) {
-    this.#workflow = workflow
+  constructor(workflow: Pick<Workflow, 'kind' | 'deadlineMs'>, carrier: Carrier, loaded: Loaded, journal: Journal) {
+    this.#workflow = workflow.kind.name
+    this.#deadlineAt = loaded.startedAt + (workflow.deadlineMs ?? Number.POSITIVE_INFINITY)
     this.carrier = carrier
     this.journal = journal
     this.runId = loaded.runId
@@ -73,6 +77,7 @@ export class Slice {
     this.signals = new ReceivedSignals(loaded.signals)
     this.records = new Records(carrier.claimed, loaded.entries.at(-1)?.place ?? 0)
     if (loaded.cancelled !== undefined) this.#cancelled = new CancelRequestedError(carrier.claimed.jobId)
+    else this.#lookAtDeadline(workflow.deadlineMs)
     this.over = new Promise((_, reject) => {
       this.#end = reject
     })
@@ -83,6 +88,14 @@ export class Slice {
 
   get isCancelled(): boolean {
     return this.#cancelled !== undefined
+  }
+
+  get isLate(): boolean {
+    return this.#cancelled instanceof TimedOutError
+  }
+
+  #lookAtDeadline(deadlineMs: number | undefined): void {
+    if (this.#deadlineAt <= monotonicMs()) this.#cancelled = new TimedOutError('The run', deadlineMs!)
   }
 
   /** No branch goes on from here: what was done is going to be undone. Resolves when the steps that run have ended. */
@@ -282,7 +295,7 @@ export class Slice {
   #park(): void {
     const waits = [...this.#waiting]
     const names = [...new Set(waits.flatMap(({ names }) => names))]
-    const until = Math.min(...waits.map(({ until }) => until ?? Number.POSITIVE_INFINITY))
+    const until = Math.min(this.#deadlineAt, ...waits.map(({ until }) => until ?? Number.POSITIVE_INFINITY))
     const delayMs = Math.min(Math.max(0, until - monotonicMs()), CENTURY_MS)
     this.#stop(new Snooze(delayMs, names.length > 0 ? names : undefined))
   }

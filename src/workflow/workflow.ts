@@ -1,7 +1,7 @@
 /** Declares a workflow: its name and version, the options of its runs, and its code. */
 import type { BackoffOption } from '../core/backoff.ts'
 import { checkInteger, checkText } from '../core/check.ts'
-import type { Duration } from '../core/duration.ts'
+import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import type { IsJson } from '../core/json.ts'
 import { type Kind, kind } from '../core/kind.ts'
@@ -22,13 +22,25 @@ export interface WorkflowOptions {
   readonly backoff?: BackoffOption
   /** How long the code may execute between two waits. Default: 1h. */
   readonly timeout?: Duration
+  /** A run that has not ended so long after its start fails, and what it did is compensated. Default: none. */
+  readonly deadline?: Duration
   /** How long a run that has ended can be looked up, and its id stays taken, at most 90d. Default: 30d. */
   readonly keep?: Duration
   /** 0 first, 9 last. Default: 5. */
   readonly priority?: number
 }
 
-const KNOWN = ['input', 'version', 'retry', 'maxAttempts', 'backoff', 'timeout', 'keep', 'priority'] as const
+const KNOWN = [
+  'input',
+  'version',
+  'retry',
+  'maxAttempts',
+  'backoff',
+  'timeout',
+  'deadline',
+  'keep',
+  'priority',
+] as const
 
 /** The code of a workflow. It runs again from the start whenever a run resumes; what its steps did is not repeated. */
 export type Code<Parsed, Result> = (run: Run, input: Parsed) => Promise<Result>
@@ -40,6 +52,7 @@ export interface Workflow<Input = unknown, Parsed = Input, Result = unknown> {
   /** Of the jobs that carry its runs. Their queue has the workflow's name. */
   readonly kind: Kind<Input, Parsed, Result>
   readonly retry: RetryPolicy
+  readonly deadlineMs: number | undefined
   readonly code: Code<Parsed, Result> | undefined
 }
 
@@ -62,13 +75,14 @@ export function workflow(name: string, options: WorkflowOptions, code?: Code<nev
   if (name.includes('@')) throw new InvalidOptionError(of, 'a name has no @, which stands in front of the version')
   checkOptions(of, options ?? null, KNOWN)
   if (code !== undefined && typeof code !== 'function') throw new InvalidOptionError(of, 'its code must be a function')
-  const { version: given, retry, keep = '30d', ...ofKind } = options
+  const { version: given, retry, deadline, keep = '30d', ...ofKind } = options
   const version = checkInteger(`${of}.version`, given ?? 1, 1, 1_000_000)
   return Object.freeze({
     name,
     version,
     kind: kind(`${name}@${version}`, { ...ofKind, queue: name, keep, keepKey: keep } as { input?: undefined }) as Kind,
     retry: checkRetry(`${of}.retry`, retry),
+    deadlineMs: deadline === undefined ? undefined : durationMs(`${of}.deadline`, deadline, 1),
     code: code as Code<unknown, unknown> | undefined,
   })
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as errors from '../../src/core/errors.ts'
+import * as workflow from '../../src/workflow/errors.ts'
 
 test('every error has its own code, its class as its name, and the codes are the published list', () => {
   const lost = new errors.LeaseLostError({ jobId: '17', generation: 3 })
@@ -19,11 +20,15 @@ test('every error has its own code, its class as its name, and the codes are the
     new errors.LockTimeoutError('entity:7', 10),
     new errors.NotSentError('a queue', [{ id: '17', refused: true, reason: 'too large' }]),
     new errors.RolledBackError(),
+    new workflow.RunFinishedError('checkout', 'r'),
+    new workflow.RunNotFoundError('checkout', 'r'),
     schema,
+    new workflow.StepFailedError('charge', { name: 'Error', message: 'no' }),
     new errors.StoppingError(),
     new errors.TimedOutError('The handler of mail', 10),
     new errors.TransactionConflictError(),
     new errors.ValueNotStorableError('$', 'x'),
+    new workflow.WorkflowChangedError('checkout@1', ['charge']),
   ]
   assert.deepEqual(
     all.map((error) => error.code),

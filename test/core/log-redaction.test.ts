@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as errors from '../../src/core/errors.ts'
 import { quotable, quotableOfChore, quotableOfRequest } from '../../src/core/log-redaction.ts'
+import * as workflow from '../../src/workflow/errors.ts'
 import { freshDatabase } from '../support/database.ts'
 
 const SECRET = 'jane@example.com'
@@ -30,6 +31,10 @@ test('our own errors are printed without values', () => {
     [new errors.LockTimeoutError(SECRET, 5), ''],
     [new errors.NotSentError('q', [{ id: '7', refused: true, reason: `Denied: ${SECRET}` }]), 'not sent: 7 (Denied)'],
     [new errors.RolledBackError(), /^The transaction was rolled back/],
+    [new workflow.RunFinishedError('checkout', SECRET), /^The run "…" of checkout has ended/],
+    [new workflow.RunNotFoundError('checkout', SECRET), /^There is no run "…" of checkout/],
+    [new workflow.StepFailedError(`charge ${SECRET}`, { message: SECRET }), 'Step "…" has failed'],
+    [new workflow.WorkflowChangedError('checkout@1', ['charge']), /^A run of checkout@1 has recorded "charge"/],
     [new errors.SchemaError('Schema "leasehold" is missing here.'), 'Schema "leasehold" is missing here'],
     [new errors.StoppingError(), /^The worker is stopping/],
     [new errors.TimedOutError('The effect', 5), 'The effect took longer than 5 ms'],
