@@ -36,7 +36,7 @@ const SENDS = {
 }
 
 const task = kind<number>('task')
-const idle = [handle(task, () => {}), handleRuns(workflow<null, void>('flow', {}, async () => {}))]
+const idle = [handle(task, () => {}), handleRuns(workflow<null, void>('flow', { keep: '1d' }, async () => {}))]
 const often = { sweep: SWEEP_MS, poll: 50 }
 
 /** Notes each time a duty is taken, on the clock of the database. */
