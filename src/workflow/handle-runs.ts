@@ -57,6 +57,10 @@ async function follow(
   input: unknown,
   reason: string | null | undefined,
 ): Promise<unknown> {
+  const undo = () =>
+    run.steps.undo().catch((error) => {
+      throw error instanceof StepFailedError ? new Fatal(`Not all was undone. ${error.message}`) : error
+    })
   try {
     const result = await workflow.code!(run, input)
     await slice.ended()
@@ -66,11 +70,11 @@ async function follow(
     if (slice.isCancelled) {
       const why = slice.isLate ? 'its deadline has passed' : (reason ?? 'cancelled')
       await run.cancelChildren(why)
-      await run.steps.undo()
+      await undo()
       throw slice.isLate ? new Fatal(why) : new Cancel(why)
     }
     if (!(error instanceof StepFailedError || error instanceof Fatal)) throw error
-    await run.steps.undo()
+    await undo()
     throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
   }
 }

@@ -55,6 +55,7 @@ export class Slice {
   #isLive: boolean
   /** Steps that run, and records on their way. */
   #busy = 0
+  readonly #whenIdle: (() => void)[] = []
   readonly #stillness = new Stillness(() => this.#isQuiet())
   readonly records: Records
   /** Why its code may go on no more: its cancellation was requested, or its deadline has passed. */
@@ -103,8 +104,13 @@ export class Slice {
     this.#isCompensating = true
     const error = new StoppedError()
     for (const waiting of [...this.#waiting]) waiting.reject(error)
-    do await this.#stillness.rest()
-    while (this.#busy > 0 || this.replay.isDelivering)
+    do {
+      if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
+      await this.#stillness.rest()
+    } while (this.#busy > 0 || this.replay.isDelivering)
+    const { unreached } = this.replay
+    if (!this.#isLive && !this.isCancelled && unreached.length > 0)
+      throw new WorkflowChangedError(this.#workflow, unreached)
     this.#isLive = true
   }
 
@@ -174,6 +180,7 @@ export class Slice {
     } finally {
       this.#busy--
       this.#stillness.called()
+      if (this.#busy === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
       if (this.#waiting.size > 0) this.#stillness.watch()
     }
   }
