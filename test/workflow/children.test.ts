@@ -1,0 +1,113 @@
+// Jobs and runs that a run starts: however they end, the run hears of it once.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { handle, kind, withTransaction } from '../../src/index.ts'
+import { handleRuns, type Run, start, workflow } from '../../src/workflow/index.ts'
+import { until } from '../support/until.ts'
+import { count, scene } from '../support/worker.ts'
+
+const task = kind<number>('task', { maxAttempts: 1 }).returns<number>()
+
+/** What becomes of the awaited: its value, or the code of its error. */
+const settled = (wait: PromiseLike<unknown>) =>
+  Promise.resolve(wait).then(
+    (value) => value,
+    (error) => error.code,
+  )
+
+test('the results of 300 jobs come back to the run that started them, in their order', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  const flow = workflow<number, number[]>('flow', {}, (run, jobs) =>
+    Promise.all(Array.from({ length: jobs }, (_, n) => run.job(task, n))),
+  )
+  const { jobId } = await start(lh, flow, 300)
+  worker([handleRuns(flow), handle(task, ({ input }) => 2 * input)], { concurrency: 400 })
+  const { result } = await lh.waitFor(jobId)
+  assert.deepEqual(
+    result,
+    Array.from({ length: 300 }, (_, n) => 2 * n),
+  )
+  assert.equal(await count(db, 'from leasehold.signal where not consumed'), 0)
+})
+
+test('a job that is not kept, and one that ends in a transaction of its handler, have results, too', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  const forgotten = kind<number>('forgotten', { keep: false }).returns<number>()
+  const within = kind<number>('within').returns<number>()
+  const flow = workflow<null, unknown>('flow', {}, async (run) => [
+    await run.job(forgotten, 1),
+    await run.job(within, 2),
+  ])
+  const { jobId } = await start(lh, flow, null)
+  worker([
+    handleRuns(flow),
+    handle(forgotten, ({ input }) => input),
+    handle(within, (job) =>
+      withTransaction(db.pool, async (tx) => {
+        await job.complete(tx, 20)
+        return 0
+      }),
+    ),
+  ])
+  assert.deepEqual((await lh.waitFor(jobId)).result, [1, 20])
+})
+
+test('a job that fails, is cancelled, or dies with its worker, is an error in the run', async (t) => {
+  const { lh, db } = await scene(t)
+  const flow = workflow<null, unknown>('flow', {}, (run) =>
+    Promise.all(['fails', 'cancelled', 'dies'].map((name, n) => settled(run.job(task, n, { name })))),
+  )
+  const { jobId } = await start(lh, flow, null)
+  const runs = [handleRuns(flow)]
+  await lh.drain(runs)
+  const [fails, cancelled, dies] = await lh.claim(task, { limit: 3, lease: '30s' })
+  assert.equal(await lh.cancel(cancelled!.id), 'requested')
+  await fails!.fail(new Error('no'))
+  await cancelled!.fail(new Error('no'))
+  await db.clock.advance('31 s')
+  const attempts = 10
+  for (let n = 0; n < attempts && (await lh.get(dies!.id))!.status !== 'dead_letter'; n++) {
+    await lh.drain(runs)
+    await lh.claim(task, { limit: 1, lease: '30s' })
+    await db.clock.advance('31 s')
+  }
+  await until('the run has ended', async () => {
+    await lh.drain(runs)
+    return (await lh.get(jobId))!.status === 'completed'
+  })
+  assert.deepEqual((await lh.get(jobId))!.result, ['STEP_FAILED', 'STEP_FAILED', 'STEP_FAILED'])
+})
+
+test('a run that is cancelled cancels the jobs and runs that it has started', async (t) => {
+  const { lh } = await scene(t)
+  const child = workflow<null, unknown>('child', {}, async (run) => run.signal('never'))
+  const flow = workflow<null, unknown>('flow', {}, (run) => Promise.all([run.job(task, 1), run.child(child, null)]))
+  const { jobId, runId } = await start(lh, flow, null, { runId: 'r' })
+  const handlers = [handleRuns(flow), handleRuns(child)]
+  await lh.drain(handlers)
+  const [ofTask] = await lh.list({ kind: 'task' })
+  const [ofChild] = await lh.list({ queue: 'child' })
+  assert.equal(ofChild!.idempotencyKey, `${runId}/child`)
+  assert.equal(await lh.cancel(jobId, { reason: 'no longer' }), 'requested')
+  await lh.drain(handlers)
+  for (const id of [jobId, ofTask!.id, ofChild!.id]) {
+    const job = await lh.get(id)
+    assert.deepEqual([job!.status, job!.reason], ['cancelled', 'no longer'])
+  }
+})
+
+test('a child run that had ended before it was asked for gives its result', async (t) => {
+  const { lh } = await scene(t)
+  const child = workflow<number, number>('child', {}, async (run, n) => run.step('double', () => 2 * n))
+  const code = (run: Run) => run.child(child, 4, { runId: 'shared' })
+  const flow = workflow<null, number>('flow', {}, async (run) => code(run))
+  const handlers = [handleRuns(flow), handleRuns(child)]
+  await start(lh, child, 4, { runId: 'shared' })
+  await lh.drain(handlers)
+  const { jobId } = await start(lh, flow, null)
+  await until('it has ended', async () => {
+    await lh.drain(handlers)
+    return (await lh.get(jobId))!.status === 'completed'
+  })
+  assert.equal((await lh.get(jobId))!.result, 8)
+})
