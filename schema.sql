@@ -1586,6 +1586,39 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.pause_run(job_id bigint, pauses boolean, by_operator text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  run record;
+  at constant timestamptz := "leasehold".clock();
+begin
+  select j.claim_id, j.queue, coalesce(j.waiting_for = '{}', false) as is_paused into run
+  from "leasehold".job j where j.id = pause_run.job_id for update;
+  if not found then
+    return 'not_found';
+  end if;
+  if run.is_paused = pauses then
+    return 'unchanged';
+  end if;
+  if run.claim_id is not null then
+    update "leasehold".job set waiting_for = case when pauses then '{}'::text[] end where id = pause_run.job_id;
+  elsif pauses then
+    update "leasehold".job set waiting_for = '{}', available_at = at + interval '100 years' where id = pause_run.job_id;
+  else
+    update "leasehold".job set waiting_for = null, available_at = at where id = pause_run.job_id;
+    perform "leasehold".wake(array[run.queue]);
+  end if;
+  insert into "leasehold".operator_action (at, action, by, outcome, job_id)
+  values (at, case when pauses then 'pause' else 'resume' end, by_operator, case when pauses then 'paused' else 'resumed' end,
+    pause_run.job_id);
+  return 'done';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.prune_runs(after_id bigint, at_most integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1877,9 +1910,11 @@ CREATE OR REPLACE FUNCTION leasehold.requeue(job_id bigint, held_by bigint, next
 AS $function$
 declare
   returned record;
+  far constant timestamptz := "leasehold".clock() + interval '100 years';
 begin
   update "leasehold".job
-  set claim_id = null, claimed_at = null, available_at = next_at, waiting_for = waits_for,
+  set claim_id = null, claimed_at = null, available_at = case when job.waiting_for = '{}' then far else next_at end,
+    waiting_for = case when job.waiting_for = '{}' then job.waiting_for else waits_for end,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
     crashes = case when clears_crashes then 0 else job.crashes end,
     expires_at = case when next_at = job.available_at then job.expires_at end,
@@ -2485,6 +2520,7 @@ create view leasehold.jobs as
         CASE
             WHEN j.claim_id IS NOT NULL THEN NULL::text
             WHEN j.blocked THEN 'blocked'::text
+            WHEN j.waiting_for = '{}'::text[] THEN 'paused'::text
             WHEN j.waiting_for IS NOT NULL THEN 'waiting'::text
             WHEN j.available_at > leasehold.clock() THEN
             CASE

@@ -29,7 +29,7 @@ create sequence leasehold.job_id as bigint;
 -- key_seq is the job's place among those of its partition key, in an ordered queue; null in any other (0010_order.sql).
 -- blocked: a job of the same key comes first.
 -- parent_id: the run of a workflow that started this job; it is notified when the job ends. waiting_for: the signals that a run waits
--- for, if this job carries one (0012_workflows.sql). Both are null for most jobs.
+-- for, if this job carries one; empty if it is paused (0012_workflows.sql). Both are null for most jobs.
 -- The columns a claim changes lie side by side, so that its WAL record holds little else.
 -- What is always true of a row is checked in the test databases, and not here: Postgres parses each check anew in each statement,
 -- which took a tenth of a claim of one job (decisions/0033).

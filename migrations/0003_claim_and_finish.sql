@@ -256,6 +256,7 @@ $$;
 -- A release keeps the job's place in the line, and its expiry. Every other requeue follows a start: expires_at, by
 -- which the job had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
 -- walks.
+-- A run of a workflow that was paused stays so (0012_workflows.sql).
 create function leasehold.requeue(
   job_id bigint, held_by bigint, next_at timestamptz, returns_attempt boolean, clears_crashes boolean,
   waits_for text[] default null
@@ -265,9 +266,11 @@ create function leasehold.requeue(
 as $$
 declare
   returned record;
+  far constant timestamptz := leasehold.clock() + interval '100 years';
 begin
   update leasehold.job
-  set claim_id = null, claimed_at = null, available_at = next_at, waiting_for = waits_for,
+  set claim_id = null, claimed_at = null, available_at = case when job.waiting_for = '{}' then far else next_at end,
+    waiting_for = case when job.waiting_for = '{}' then job.waiting_for else waits_for end,
     attempts = case when returns_attempt then job.attempts - 1 else job.attempts end,
     crashes = case when clears_crashes then 0 else job.crashes end,
     expires_at = case when next_at = job.available_at then job.expires_at end,

@@ -347,3 +347,36 @@ begin
   return 'ended';
 end
 $$;
+
+-- Pauses one run, or lets it go on. One that a worker executes is paused at its next wait; one that crashes then is claimed once more,
+-- and its worker finds that it is paused. done; unchanged: it was so already; not_found.
+create function leasehold.pause_run(job_id bigint, pauses boolean, by_operator text) returns text
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  run record;
+  at constant timestamptz := leasehold.clock();
+begin
+  select j.claim_id, j.queue, coalesce(j.waiting_for = '{}', false) as is_paused into run
+  from leasehold.job j where j.id = pause_run.job_id for update;
+  if not found then
+    return 'not_found';
+  end if;
+  if run.is_paused = pauses then
+    return 'unchanged';
+  end if;
+  if run.claim_id is not null then
+    update leasehold.job set waiting_for = case when pauses then '{}'::text[] end where id = pause_run.job_id;
+  elsif pauses then
+    update leasehold.job set waiting_for = '{}', available_at = at + interval '100 years' where id = pause_run.job_id;
+  else
+    update leasehold.job set waiting_for = null, available_at = at where id = pause_run.job_id;
+    perform leasehold.wake(array[run.queue]);
+  end if;
+  insert into leasehold.operator_action (at, action, by, outcome, job_id)
+  values (at, case when pauses then 'pause' else 'resume' end, by_operator, case when pauses then 'paused' else 'resumed' end,
+    pause_run.job_id);
+  return 'done';
+end
+$$;

@@ -1,7 +1,7 @@
 /** Executes the runs of a workflow: a handler of the jobs that carry them. */
 import { InvalidOptionError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
-import { Cancel, Fatal } from '../core/steering.ts'
+import { Cancel, Fatal, Snooze } from '../core/steering.ts'
 import { type Handler, handle } from '../worker/handler.ts'
 import type { Job } from '../worker/job.ts'
 import { RUNNING, type RunningJob } from '../worker/running-job.ts'
@@ -37,6 +37,8 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
   const journal = journalOf(connection, worker)
   const loaded = await journal.load(held.claimed)
   if (loaded === undefined) throw held.lost()
+  // It stays paused, unless an operator has resumed it meanwhile.
+  if (loaded.isPaused) throw new Snooze(0)
   const slice = new Slice(workflow, held, loaded, journal)
   const run = new RunningRun(slice, workflow, connection.lane, connection.pool)
   const entry = { slice, journal }

@@ -1,17 +1,16 @@
 /** Durable workflows: `leasehold/workflow`. */
 export { RunFinishedError, RunNotFoundError, StepFailedError, WorkflowChangedError } from './errors.ts'
 export { type HandleRunsOptions, handleRuns } from './handle-runs.ts'
+export { getRun, type RecordedStep, type RunSnapshot, type SentSignal } from './inspect.ts'
 export {
-  getRun,
-  type RecordedStep,
+  pauseRun,
   type RetriedFrom,
   type RetryFrom,
-  type RunSnapshot,
+  resumeRun,
   retryFrom,
-  type SentSignal,
   type TerminateOptions,
   terminate,
-} from './inspect.ts'
+} from './operate.ts'
 export type { RetryOption } from './retry.ts'
 export type { ChildOptions, JobStepOptions, Run, Step, StepName, StepOptions, Wait } from './run.ts'
 export { type SignalOptions, type Started, type StartOptions, signal, start } from './start.ts'

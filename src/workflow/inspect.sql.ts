@@ -25,3 +25,7 @@ select leasehold.rewind($1, $2, $3) as outcome`
 //   $1 job id  $2 reason  $3 by
 export const TERMINATE = `-- run.terminate
 select leasehold.terminate($1, $2, $3) as outcome`
+
+//   $1 job id  $2 whether it pauses  $3 by
+export const PAUSE_RUN = `-- run.pause
+select leasehold.pause_run($1, $2, $3) as outcome`

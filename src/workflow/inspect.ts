@@ -1,16 +1,12 @@
-/** Looking at one run, and sending it back to a step. */
-import { checkInteger, checkText } from '../core/check.ts'
+/** Looking at one run. */
+import { checkText } from '../core/check.ts'
 import type { ErrorDescription } from '../core/error-description.ts'
-import { checkOptions } from '../core/options.ts'
 import { connectionOf } from '../db/connection.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import { getJobs, type JobSnapshot } from '../inspect/jobs.ts'
 import type { JobId } from '../jobs/job.ts'
-import { cancelOne, checkBy, redriveWhich } from '../jobs/operator.ts'
-import { RunNotFoundError } from './errors.ts'
-import { FIND_RUN, READ_SIGNALS, READ_STEPS, READ_WAIT, REWIND, TERMINATE } from './inspect.sql.ts'
+import { FIND_RUN, READ_SIGNALS, READ_STEPS, READ_WAIT } from './inspect.sql.ts'
 import type { EntryState, EntryType } from './journal.ts'
-import { CHILDREN } from './step.sql.ts'
 
 /** One line of a run's timeline. */
 export interface RecordedStep {
@@ -48,7 +44,8 @@ export interface RunSnapshot<Result = unknown> extends JobSnapshot<Result> {
   readonly signals: readonly SentSignal[]
 }
 
-interface Named {
+/** A workflow. */
+export interface Named {
   readonly name: string
 }
 
@@ -75,67 +72,8 @@ export async function getRun(leasehold: object, workflow: Named, runId: string):
   }
 }
 
-export interface RetryFrom {
-  /** The name of the step. */
-  readonly step: string
-  /** Which of that name. Default: 1. */
-  readonly nth?: number
-  /** Who does this, for the record of operator actions. */
-  readonly by?: string
-}
-
-/** processing: a worker has the run; cancel it first, or wait. */
-export type RetriedFrom = 'retried' | 'processing' | 'no_such_step'
-
-/** Forgets what a run has recorded from this step on, and lets it go on from there. It must not be executing, nor have completed. */
-export async function retryFrom(
-  leasehold: object,
-  workflow: Named,
-  runId: string,
-  from: RetryFrom,
-): Promise<RetriedFrom> {
-  const { lane } = connectionOf('retryFrom', leasehold)
-  checkOptions('retryFrom', from, ['step', 'nth', 'by'])
-  const jobId = await findRun(lane, workflow, runId)
-  if (jobId === undefined) throw new RunNotFoundError(workflow.name, runId)
-  const nth = checkInteger('retryFrom.nth', from.nth ?? 1, 1, 2 ** 31 - 1)
-  const [row] = await lane.run<'outcome'>(REWIND, [jobId, checkText('retryFrom.step', from.step, 200), nth])
-  const outcome = row!.outcome!
-  if (outcome === 'not_found') throw new RunNotFoundError(workflow.name, runId)
-  if (outcome !== 'done') return outcome as RetriedFrom
-  await redriveWhich(lane, jobId, from.by === undefined ? {} : { by: from.by })
-  return 'retried'
-}
-
-export interface TerminateOptions {
-  readonly reason?: string
-  /** Who does this, for the record of operator actions. */
-  readonly by?: string
-}
-
-/**
- * Ends a run now, as cancelled, without compensation; its open jobs and child runs are cancelled. A worker that executes it loses its
- * lease. For a run that can undo what it did, use leasehold.cancel(jobId).
- */
-export async function terminate(
-  leasehold: object,
-  workflow: Named,
-  runId: string,
-  options: TerminateOptions = {},
-): Promise<'ended' | 'not_found'> {
-  const { lane } = connectionOf('terminate', leasehold)
-  checkOptions('terminate', options, ['reason', 'by'])
-  const jobId = await findRun(lane, workflow, runId)
-  if (jobId === undefined) throw new RunNotFoundError(workflow.name, runId)
-  const reason = checkText('terminate.reason', options.reason ?? 'terminated', 1_000)
-  const by = checkBy(options.by)
-  const [row] = await lane.run<'outcome'>(TERMINATE, [jobId, reason, by])
-  const children = await lane.run<'child_id'>(CHILDREN, [jobId])
-  for (const { child_id: child } of children) await cancelOne(lane, child as JobId, { reason })
-  return row!.outcome as 'ended' | 'not_found'
-}
-
-async function findRun(lane: Lane, { name }: Named, runId: string): Promise<JobId | undefined> {
+/** The job that carries a run. */
+export async function findRun(lane: Lane, { name }: Named, runId: string): Promise<JobId | undefined> {
   const [row] = await lane.run<'job_id'>(FIND_RUN, [name, checkText('runId', runId, 1_000)])
   return row?.job_id as JobId | undefined
 }

@@ -42,6 +42,8 @@ export interface Loaded {
   readonly runId: string
   /** On the monotonic clock of this process, which may have begun later. */
   readonly startedAt: number
+  /** An operator has paused it. */
+  readonly isPaused: boolean
   /** Why, if its cancellation was requested. */
   readonly cancelled: { readonly reason: string | null } | undefined
   readonly entries: readonly Entry[]
@@ -176,9 +178,10 @@ async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | und
   const loaded = new Map<string, Loaded & { entries: Entry[]; signals: Signal[] }>()
   for (const row of rows) {
     if (row.what === 'run') {
-      const cancelled = row.state === null ? undefined : { reason: row.result }
+      const cancelled = row.state === 'cancelled' ? { reason: row.result } : undefined
+      const isPaused = row.state === 'paused'
       const startedAt = now + Number(row.wake_ms)
-      loaded.set(row.id!, { runId: row.name ?? row.id!, startedAt, cancelled, entries: [], signals: [] })
+      loaded.set(row.id!, { runId: row.name ?? row.id!, startedAt, isPaused, cancelled, entries: [], signals: [] })
     } else if (row.what === 'step') loaded.get(row.id!)!.entries.push(toEntry(row, now))
     else loaded.get(row.id!)!.signals.push({ id: row.other_id!, name: row.name!, payload: row.result })
   }

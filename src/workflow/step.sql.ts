@@ -58,12 +58,12 @@ with run as materialized (
   select j.* from unnest((select $1::bigint[]), (select $2::bigint[])) as i (id, claim_id)
   cross join lateral (
     select job.id, job.salt, job.idempotency_key, job.cancel_requested_at is not null as cancelled, job.cancel_reason,
-      job.created_at
+      job.created_at, job.waiting_for = '{}' as paused
     from leasehold.job where job.id = i.id and job.claim_id = i.claim_id limit 1
   ) j
 )
 select 'run' as what, id, null::integer as place, idempotency_key as name, null::integer as nth, null as type,
-  case when cancelled then 'cancelled' end as state, null::smallint as attempt,
+  case when cancelled then 'cancelled' when paused then 'paused' end as state, null::smallint as attempt,
     extract(epoch from created_at - leasehold.clock())::float8 * 1000 as wake_ms, null::bigint as other_id,
   cancel_reason as result, null as error
 from run

@@ -1,7 +1,18 @@
 // Operators and runs: deadlines, terminate, the timeline, retry from a step, versions that no worker handles.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { getRun, handleRuns, retryFrom, start, terminate, workflow } from '../../src/workflow/index.ts'
+import {
+  getRun,
+  handleRuns,
+  pauseRun,
+  RunFinishedError,
+  resumeRun,
+  retryFrom,
+  signal,
+  start,
+  terminate,
+  workflow,
+} from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { next, scene } from '../support/worker.ts'
@@ -93,4 +104,47 @@ test('a version that no live worker handles is announced, and its runs wait', as
   assert.match(log.find(({ level }) => level === 'error')!.message, /1 runs of flow@1 wait/)
   const job = await lh.get(jobId)
   assert.deepEqual([job!.status, job!.attempts], ['pending', 0])
+})
+
+test('a run that is paused takes no step until it is resumed, however it was caught', async (t) => {
+  const { lh, db } = await scene(t)
+  const done: string[] = []
+  let whileItRuns = async () => {}
+  const flow = workflow<null, string>('flow', FAST, async (run) => {
+    const first = await run.signal<string>('first')
+    await run.step('one', async () => {
+      done.push('one')
+      await whileItRuns()
+    })
+    const second = await run.signal<string>('second')
+    return `${first} ${second}`
+  })
+  const { jobId } = await start(lh, flow, null, { runId: 'r' })
+  const drain = () => lh.drain([handleRuns(flow)])
+  await drain()
+  assert.equal(await pauseRun(lh, flow, 'r', { by: 'ada' }), 'paused', 'while it waits')
+  assert.equal(await pauseRun(lh, flow, 'r'), 'already_paused')
+  await signal(lh, flow, 'r', 'first', 'a')
+  await drain()
+  assert.deepEqual([(await lh.get(jobId))!.label, done], ['paused', []])
+  whileItRuns = async () => void (await pauseRun(lh, flow, 'r'))
+  assert.equal(await resumeRun(lh, flow, 'r'), 'resumed')
+  await drain()
+  assert.deepEqual(done, ['one'])
+  await signal(lh, flow, 'r', 'second', 'b')
+  await drain()
+  assert.equal((await lh.get(jobId))!.label, 'paused', 'while it was executed')
+  await resumeRun(lh, flow, 'r')
+  // A worker dies with it, and it is paused meanwhile.
+  const [held] = await lh.claim(flow.kind, { lease: '30s' })
+  assert.equal(await pauseRun(lh, flow, 'r'), 'paused')
+  assert.ok(held)
+  await db.clock.advance('31 s')
+  await drain()
+  await drain()
+  assert.deepEqual([(await lh.get(jobId))!.label, (await lh.get(jobId))!.status], ['paused', 'pending'])
+  await resumeRun(lh, flow, 'r')
+  await drain()
+  assert.equal((await lh.get(jobId))!.result, 'a b')
+  await assert.rejects(pauseRun(lh, flow, 'r'), RunFinishedError)
 })
