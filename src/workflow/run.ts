@@ -89,7 +89,7 @@ export interface Run {
   /** Undoes what was done, in reverse order, and ends the run as cancelled, with this reason. */
   compensate(reason: string): Promise<never>
   /** True for runs that reach this line for the first time with the changed code, false for those that have passed it. */
-  patched(id: string): Promise<boolean>
+  patched(id: string): boolean
   /** A note for people, shown with the run. */
   note(value: unknown): Promise<void>
 }

@@ -18,6 +18,7 @@ import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { ClaimedJob } from '../jobs/job.ts'
 import { StoppedError, WorkflowChangedError } from './errors.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
+import { OpenWaits } from './open-waits.ts'
 import { ReceivedSignals } from './received-signals.ts'
 import { type NewRecord, Records } from './records.ts'
 import { type Call, Replay } from './replay.ts'
@@ -34,13 +35,6 @@ export interface Carrier {
   leaseIsOurs(): boolean
 }
 
-interface Waiting {
-  readonly names: readonly string[]
-  readonly until: number | undefined
-  look(): void
-  reject(error: unknown): void
-}
-
 export class Slice {
   readonly carrier: Carrier
   readonly runId: string
@@ -49,7 +43,7 @@ export class Slice {
   readonly #workflow: string
   readonly signals: ReceivedSignals
   readonly #names = new Set<string>()
-  readonly #waiting = new Set<Waiting>()
+  readonly #waits = new OpenWaits()
   readonly #alarm = new Alarm(() => this.#lookAgain())
   #atGate: { resolve(): void; reject(error: unknown): void }[] = []
   #isLive: boolean
@@ -61,6 +55,7 @@ export class Slice {
   /** Why its code may go on no more: its cancellation was requested, or its deadline has passed. */
   #cancelled: CancelRequestedError | TimedOutError | undefined
   readonly #deadlineAt: number
+  #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
   #isOver = false
   #end: (error: unknown) => void = () => {}
@@ -103,7 +98,7 @@ export class Slice {
   async endBranches(): Promise<void> {
     this.#isCompensating = true
     const error = new StoppedError()
-    for (const waiting of [...this.#waiting]) waiting.reject(error)
+    this.#waits.reject(error)
     do {
       if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
       await this.#stillness.rest()
@@ -122,7 +117,7 @@ export class Slice {
 
   /** Whether a signal or a child that ends may let a wait go on. */
   get awaitsSignals(): boolean {
-    return !this.#isOver && [...this.#waiting].some(({ names }) => names.length > 0)
+    return !this.#isOver && this.#waits.names.length > 0
   }
 
   /** A call of the code. */
@@ -153,8 +148,22 @@ export class Slice {
     return this.replay.deliver(entry)
   }
 
+  /** Records a decision of the code. It goes on at once, but does nothing new before that is on record. */
+  recordFirst(call: Call): void {
+    const before = this.#recordedFirst
+    this.#recordedFirst = this.#gate(call)
+      .then(() => before)
+      .then(() => this.record(call, { state: 'recorded', result: 'true' }))
+    this.#recordedFirst.catch(() => {}) // Thrown at the next gate.
+  }
+
   /** Resolves when the run may do something new. */
   async gate(call?: Call): Promise<void> {
+    await this.#gate(call)
+    await this.#recordedFirst
+  }
+
+  async #gate(call?: Call): Promise<void> {
     if (this.#isOver) return new Promise(() => {})
     const isUndoing = call?.type === 'compensation'
     if (this.#isCompensating && !isUndoing) throw new StoppedError()
@@ -181,7 +190,7 @@ export class Slice {
       this.#busy--
       this.#stillness.called()
       if (this.#busy === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
-      if (this.#waiting.size > 0) this.#stillness.watch()
+      if (this.#waits.size > 0) this.#stillness.watch()
     }
   }
 
@@ -208,29 +217,11 @@ export class Slice {
   }
 
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
-  wait<T>(names: readonly string[], until: number | undefined, ready: () => T | undefined): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
-        names,
-        until,
-        look: () => {
-          const answer = ready()
-          if (answer === undefined) return
-          this.#waiting.delete(waiting)
-          this.#stillness.called()
-          resolve(answer)
-        },
-        reject: (error) => {
-          this.#waiting.delete(waiting)
-          reject(error)
-        },
-      }
-      this.#waiting.add(waiting)
-      if (this.#isOver) return
-      if (this.#isStopped) waiting.reject(this.#cancelled ?? this.carrier.signal.reason)
-      else waiting.look()
-      this.#stillness.watch()
-    })
+  async wait<T>(names: readonly string[], until: number | undefined, ready: () => T | undefined): Promise<T> {
+    if (this.#isOver) return new Promise(() => {})
+    if (this.#isStopped) throw this.#cancelled ?? this.carrier.signal.reason
+    this.#stillness.watch()
+    return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)
   }
 
   /** The code has ended: names that it did not reach are an error, and what it left behind goes on no more. */
@@ -252,7 +243,7 @@ export class Slice {
   }
 
   #lookAgain(): void {
-    for (const waiting of [...this.#waiting]) waiting.look()
+    this.#waits.look()
     this.#stillness.watch()
   }
 
@@ -261,7 +252,7 @@ export class Slice {
       this.#cancelled ??= reason
       if (this.#isCompensating || !this.#isLive) return
     } else this.#stop(reason)
-    for (const waiting of [...this.#waiting]) waiting.reject(reason)
+    this.#waits.reject(reason)
     for (const { reject } of this.#atGate.splice(0)) reject(reason)
   }
 
@@ -275,20 +266,19 @@ export class Slice {
     if (this.#isOver) return
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
-      const times = [...this.#waiting].map(({ until }) => until ?? Number.POSITIVE_INFINITY)
-      this.#alarm.set(Math.min(...times, Number.POSITIVE_INFINITY))
+      this.#alarm.set(this.#waits.until)
       return
     }
     if (!this.#isLive) this.#endReplay()
-    else if (this.#waiting.size > 0) this.#park()
+    else if (this.#waits.size > 0) this.#park()
   }
 
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
-    if (this.#atGate.length === 0 && this.#waiting.size === 0 && !isStuck) return
+    if (this.#atGate.length === 0 && this.#waits.size === 0 && !isStuck) return
     if ((unreached.length > 0 || isStuck) && !this.isCancelled) return void this.#giveTime(this.#stillness.calls)
     this.#isLive = true
-    if (this.isCancelled) for (const waiting of [...this.#waiting]) waiting.reject(this.#cancelled)
+    if (this.isCancelled) this.#waits.reject(this.#cancelled)
     for (const { resolve } of this.#atGate.splice(0)) resolve()
     this.#stillness.watch()
   }
@@ -300,9 +290,8 @@ export class Slice {
   }
 
   #park(): void {
-    const waits = [...this.#waiting]
-    const names = [...new Set(waits.flatMap(({ names }) => names))]
-    const until = Math.min(this.#deadlineAt, ...waits.map(({ until }) => until ?? Number.POSITIVE_INFINITY))
+    const { names } = this.#waits
+    const until = Math.min(this.#deadlineAt, this.#waits.until)
     const delayMs = Math.min(Math.max(0, until - monotonicMs()), CENTURY_MS)
     this.#stop(new Snooze(delayMs, names.length > 0 ? names : undefined))
   }

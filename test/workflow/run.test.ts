@@ -285,7 +285,7 @@ test('runs that have passed a patch keep the old path, and others take the new o
     workflow<string, void>('flow', FAST, async (run, id) => {
       await run.step('first', () => {})
       if (id === 'waits here') await run.sleep('1h')
-      if (isPatched && (await run.patched('fraud check'))) await run.step('check', () => void done.push(`check ${id}`))
+      if (isPatched && run.patched('fraud check')) await run.step('check', () => void done.push(`check ${id}`))
       await run.step('second', () => void done.push(`second ${id}`))
       await run.sleep('1h')
     })
@@ -299,4 +299,21 @@ test('runs that have passed a patch keep the old path, and others take the new o
     await db.clock.advance('1 h')
   }
   assert.deepEqual(done.slice(1).toSorted(), ['check new', 'check waits here', 'second new', 'second waits here'])
+})
+
+test('a run that sleeps behind a patch keeps the old path, though no step came after it', async (t) => {
+  const { lh, db } = await scene(t)
+  const done: string[] = []
+  const flow = (isPatched: boolean) =>
+    workflow<null, void>('flow', FAST, async (run) => {
+      await run.step('first', () => {})
+      if (isPatched && run.patched('check')) await run.step('check', () => void done.push('check'))
+      await run.sleep('1h')
+      await run.step('last', () => void done.push('last'))
+    })
+  await start(lh, flow(false), null)
+  await lh.drain([handleRuns(flow(false))])
+  await db.clock.advance('1 h')
+  await lh.drain([handleRuns(flow(true))])
+  assert.deepEqual(done, ['last'])
 })
