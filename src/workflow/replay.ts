@@ -64,10 +64,10 @@ export class Replay {
     return this.#asked.size > 0 && !this.isDelivering
   }
 
-  /** Names on record that the code has not reached. */
+  /** Names on record that the code has not reached. If it waits for another result, the one whose turn it is. */
   get unreached(): string[] {
-    const names = [...this.#unreached].map((key) => key.split('\0')[1]!)
-    return names.length > 0 || !this.isStuck ? names : [this.#ended[this.#next]!.name]
+    if (this.isStuck) return [this.#ended[this.#next]!.name]
+    return [...this.#unreached].map((key) => key.split('\0')[1]!)
   }
 
   #deliverNext(): void {
