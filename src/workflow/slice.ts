@@ -25,6 +25,8 @@ import { Stillness } from './stillness.ts'
 
 /** Code that awaits something else than its run may take this long to reach the names on record. */
 const LATE_MS = 1_000
+/** For steps that run while others are to be undone. */
+const LOOK_AGAIN_MS = 5
 
 /** What the worker knows of the job that carries the run. */
 export interface Carrier {
@@ -51,6 +53,7 @@ export class Slice {
   readonly #waiting = new Set<Waiting>()
   readonly #alarm = new Alarm(() => this.#lookAgain())
   #atGate: { resolve(): void; reject(error: unknown): void }[] = []
+  #asking: ((isNew: boolean) => void)[] = []
   #isLive: boolean
   /** Steps that run, and records on their way. */
   #busy = 0
@@ -90,15 +93,25 @@ export class Slice {
     this.#isCompensating = true
     const error = new StoppedError()
     for (const waiting of [...this.#waiting]) waiting.reject(error)
-    do await this.#stillness.rest()
-    while (this.#busy > 0 || this.replay.isDelivering)
+    for (await this.#stillness.rest(); this.#busy > 0 || this.replay.isDelivering; await this.#stillness.rest()) {
+      await sleep(LOOK_AGAIN_MS)
+    }
     this.#isLive = true
   }
 
-  throwIfStopped(): void {
-    const { signal } = this.carrier
-    if (this.#isOver || !this.carrier.leaseIsOurs()) throw this.lost()
-    if (signal.aborted && !this.#isCompensating) throw signal.reason
+  /** After a failure: resolves if the code may go on. */
+  async goOn(): Promise<void> {
+    if (this.#isOver || !this.carrier.leaseIsOurs()) return this.abandon()
+    if (this.carrier.signal.aborted && !this.#isCompensating) throw this.carrier.signal.reason
+  }
+
+  /**
+   * Another worker has the run, or may have: this slice writes nothing more. Its code stands still, as it does when the run parks: a
+   * rejection in each of its branches might end the process.
+   */
+  abandon(): Promise<never> {
+    this.#stop(new LeaseLostError(this.carrier.claimed))
+    return new Promise(() => {})
   }
 
   /** Whether a signal or a child that ends may let a wait go on. */
@@ -136,17 +149,21 @@ export class Slice {
 
   /** Resolves when the run may do something new. */
   async gate(call?: Call): Promise<void> {
-    if (this.#isOver) return new Promise(() => {})
+    if (this.#isOver) return this.abandon()
     const isUndoing = call?.type === 'compensation'
     if (this.#isCompensating && !isUndoing) throw new StoppedError()
     if (!this.#isLive) {
       this.#stillness.watch()
       await new Promise<void>((resolve, reject) => this.#atGate.push({ resolve, reject }))
     }
-    const { signal } = this.carrier
-    if (isUndoing && (!signal.aborted || this.isCancelled)) return
-    if (this.#cancelled !== undefined) throw this.#cancelled
-    if (signal.aborted) throw signal.reason
+    if (this.#cancelled !== undefined && !isUndoing) throw this.#cancelled
+  }
+
+  /** Whether the run comes here for the first time. False: it has done what comes after this, in an earlier slice. */
+  async isNew(): Promise<boolean> {
+    if (this.#isLive) return true
+    this.#stillness.watch()
+    return new Promise((resolve) => this.#asking.push(resolve))
   }
 
   waitUntil(at: number): Promise<true> {
@@ -165,21 +182,20 @@ export class Slice {
     }
   }
 
-  /** Stores a record under the run's fence. Throws LeaseLostError if another worker has the run. */
+  /** Stores a record under the run's fence. */
   record(call: Call, record: NewRecord): Promise<Entry> {
     return this.busy(async () => {
       const entry = this.records.newEntry(call, record)
-      const isRecorded = await this.journal.add(entry, () => this.carrier.leaseIsOurs())
-      if (!isRecorded) throw this.lost()
-      return this.records.acknowledge(entry)
+      const turn = this.records.turn()
+      try {
+        if (!(await this.journal.add(entry, () => this.carrier.leaseIsOurs()))) return this.abandon()
+        const recorded = this.records.acknowledge(entry)
+        await turn.comes()
+        return recorded
+      } finally {
+        void turn.over()
+      }
     })
-  }
-
-  /** Another worker has the run: this slice writes nothing more. */
-  lost(): LeaseLostError {
-    const error = new LeaseLostError(this.carrier.claimed)
-    this.#stop(error)
-    return error
   }
 
   /** Signals that came since: their waits go on. */
@@ -207,7 +223,7 @@ export class Slice {
       }
       this.#waiting.add(waiting)
       if (this.#isOver) return
-      if (this.#isStopped) waiting.reject(this.#cancelled ?? this.carrier.signal.reason)
+      if (this.isCancelled && !this.#isCompensating) waiting.reject(this.#cancelled)
       else waiting.look()
       this.#stillness.watch()
     })
@@ -226,21 +242,15 @@ export class Slice {
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
 
-  get #isStopped(): boolean {
-    if (this.isCancelled) return this.#isLive && !this.#isCompensating
-    return this.carrier.signal.aborted
-  }
-
   #lookAgain(): void {
     for (const waiting of [...this.#waiting]) waiting.look()
     this.#stillness.watch()
   }
 
   #abort(reason: unknown): void {
-    if (reason instanceof CancelRequestedError) {
-      this.#cancelled ??= reason
-      if (this.#isCompensating || !this.#isLive) return
-    } else this.#stop(reason)
+    if (reason instanceof CancelRequestedError) this.#cancelled ??= reason
+    else this.#stop(reason)
+    if (this.#isOver || this.#isCompensating || !this.#isLive) return
     for (const waiting of [...this.#waiting]) waiting.reject(reason)
     for (const { reject } of this.#atGate.splice(0)) reject(reason)
   }
@@ -265,11 +275,19 @@ export class Slice {
 
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
-    if (this.#atGate.length === 0 && this.#waiting.size === 0 && !isStuck) return
-    if ((unreached.length > 0 || isStuck) && !this.isCancelled) return void this.#giveTime(this.#stillness.calls)
+    if (this.#atGate.length + this.#asking.length === 0 && !isStuck) return
+    if ((unreached.length > 0 || isStuck) && !this.isCancelled) {
+      if (this.#asking.length > 0) this.#answer(false)
+      else void this.#giveTime(this.#stillness.calls)
+      return
+    }
     this.#isLive = true
-    if (this.isCancelled) for (const waiting of [...this.#waiting]) waiting.reject(this.#cancelled)
+    this.#answer(true)
     for (const { resolve } of this.#atGate.splice(0)) resolve()
+  }
+
+  #answer(isNew: boolean): void {
+    for (const answer of this.#asking.splice(0)) answer(isNew)
     this.#stillness.watch()
   }
 
@@ -284,6 +302,7 @@ export class Slice {
     const names = [...new Set(waits.flatMap(({ names }) => names))]
     const until = Math.min(...waits.map(({ until }) => until ?? Number.POSITIVE_INFINITY))
     const delayMs = Math.min(Math.max(0, until - monotonicMs()), CENTURY_MS)
-    this.#stop(new Snooze(delayMs, names.length > 0 ? names : undefined))
+    // Without names, if it knows of its cancellation: then a request for it does not wake the run (job.settle).
+    this.#stop(new Snooze(delayMs, this.isCancelled ? undefined : names))
   }
 }
