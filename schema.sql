@@ -302,7 +302,7 @@ create table leasehold.step (
   state leasehold.step_state not null,
   type text not null,
   name text not null,
-  result jsonb,
+  result json,
   error jsonb,
   constraint step_pkey PRIMARY KEY (job_id, place, salt)
 ) with (vacuum_truncate=off);
@@ -366,6 +366,8 @@ CREATE INDEX queue_by_key ON leasehold.queue USING btree (name) WHERE (ordered O
 CREATE UNIQUE INDEX signal_once ON leasehold.signal USING btree (job_id, salt, name, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 
 CREATE INDEX signal_to_notice ON leasehold.signal USING btree (id) WHERE (NOT noticed);
+
+CREATE INDEX step_child ON leasehold.step USING btree (child_id) WHERE (child_id IS NOT NULL);
 
 CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
 
@@ -893,6 +895,13 @@ begin
   return dropped;
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.end_of_job(status leasehold.job_status, result jsonb, error jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN (jsonb_strip_nulls(jsonb_build_object('status', status, 'error', error)) || jsonb_build_object('result', result))
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.enqueue(kind text, payload jsonb, options jsonb DEFAULT '{}'::jsonb, OUT job_id bigint, OUT outcome text)
@@ -1514,17 +1523,12 @@ CREATE OR REPLACE FUNCTION leasehold.notify_parent(parent_id bigint, child_id bi
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 #variable_conflict use_column
-declare
-  parent record;
 begin
-  select j.salt, j.queue into parent from "leasehold".job j where j.id = notify_parent.parent_id;
-  if found then
-    insert into "leasehold".signal (job_id, salt, sent_at, name, payload)
-    values (notify_parent.parent_id, parent.salt, "leasehold".clock(), 'job ' || child_id,
-      jsonb_strip_nulls(jsonb_build_object('status', notify_parent.status, 'error', notify_parent.error))
-        || jsonb_build_object('result', notify_parent.result));
-    perform "leasehold".tell('signal', parent.queue);
-  end if;
+  insert into "leasehold".signal (job_id, salt, sent_at, name, payload)
+  select s.job_id, s.salt, "leasehold".clock(), 'job ' || s.child_id,
+    "leasehold".end_of_job(notify_parent.status, notify_parent.result, notify_parent.error)
+  from "leasehold".step s where s.child_id = notify_parent.child_id and s.state = 'waiting';
+  perform "leasehold".tell('signal', j.queue) from "leasehold".job j where j.id = notify_parent.parent_id;
   return true;
 end
 $function$
@@ -2136,6 +2140,9 @@ begin
   if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
     raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
   end if;
+  if signal.name ~ '^job [0-9]' then
+    raise exception 'names such as "job 17" are those of jobs that have ended' using errcode = 'invalid_parameter_value';
+  end if;
   select k.job_id, j.salt into run
   from "leasehold".idempotency_key k left join "leasehold".job j on j.id = k.job_id
   where k.queue = signal.workflow and k.key = signal.run_id;
@@ -2176,10 +2183,15 @@ begin
   )) then
     return null;
   end if;
+  select s.child_id into child from "leasehold".step s where s.job_id = run_id and s.place = at_place and s.salt = run.salt;
+  if found then
+    return child; -- The reply was lost, and it is asked again.
+  end if;
   select e.job_id into child from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
   update "leasehold".job set parent_id = run_id where job.id = child;
   if not found then
-    perform "leasehold".notify_parent(run_id, child, ended.status, ended.result, ended.error)
+    insert into "leasehold".signal (job_id, salt, sent_at, name, payload)
+    select run_id, run.salt, "leasehold".clock(), 'job ' || child, "leasehold".end_of_job(ended.status, ended.result, ended.error)
     from (
       select a.status, a.result, to_jsonb(a.cancel_reason) as error from "leasehold".archive a where a.id = child
       union all

@@ -11,6 +11,7 @@
 --   failed    it has failed for good, with this error
 --   retrying  an attempt has failed; the next one starts at wake_at
 --   waiting   a sleep that ends at wake_at, or a job (child_id) that was started
+-- result is json, not jsonb: the code gets its keys in the order in which its step returned them, as it did the first time.
 -- The last row of a name and nth is what counts. The salt is the job's: a run that got the id of another from a sequence that a
 -- failover set back does not find its steps.
 create type leasehold.step_state as enum ('recorded', 'failed', 'retrying', 'waiting');
@@ -31,10 +32,13 @@ create table leasehold.step (
   state            leasehold.step_state not null,
   type             text not null,
   name             text not null,
-  result           jsonb,
+  result           json,
   error            jsonb,
   constraint step_pkey primary key (job_id, place, salt)
 ) with (vacuum_truncate = off);
+
+-- The runs that wait for a job.
+create index step_child on leasehold.step (child_id) where child_id is not null;
 
 create sequence leasehold.signal_id as bigint;
 
@@ -73,6 +77,9 @@ begin
   if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
     raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
   end if;
+  if signal.name ~ '^job [0-9]' then
+    raise exception 'names such as "job 17" are those of jobs that have ended' using errcode = 'invalid_parameter_value';
+  end if;
   select k.job_id, j.salt into run
   from leasehold.idempotency_key k left join leasehold.job j on j.id = k.job_id
   where k.queue = signal.workflow and k.key = signal.run_id;
@@ -96,7 +103,13 @@ begin
 end
 $$;
 
--- A job has ended that a run started: the run gets a signal. Called on every way out of leasehold.job.
+-- The payload of the signal that a job has ended.
+create function leasehold.end_of_job(status leasehold.job_status, result jsonb, error jsonb) returns jsonb
+  language sql immutable parallel safe
+  return jsonb_strip_nulls(jsonb_build_object('status', status, 'error', error)) || jsonb_build_object('result', result);
+
+-- A job has ended that runs have started or joined: each gets a signal, also one that is a dead letter now and may be redriven.
+-- Called on every way out of leasehold.job.
 create function leasehold.notify_parent(
   parent_id bigint, child_id bigint, status leasehold.job_status, result jsonb, error jsonb
 ) returns boolean
@@ -104,17 +117,12 @@ create function leasehold.notify_parent(
   set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
-declare
-  parent record;
 begin
-  select j.salt, j.queue into parent from leasehold.job j where j.id = notify_parent.parent_id;
-  if found then
-    insert into leasehold.signal (job_id, salt, sent_at, name, payload)
-    values (notify_parent.parent_id, parent.salt, leasehold.clock(), 'job ' || child_id,
-      jsonb_strip_nulls(jsonb_build_object('status', notify_parent.status, 'error', notify_parent.error))
-        || jsonb_build_object('result', notify_parent.result));
-    perform leasehold.tell('signal', parent.queue);
-  end if;
+  insert into leasehold.signal (job_id, salt, sent_at, name, payload)
+  select s.job_id, s.salt, leasehold.clock(), 'job ' || s.child_id,
+    leasehold.end_of_job(notify_parent.status, notify_parent.result, notify_parent.error)
+  from leasehold.step s where s.child_id = notify_parent.child_id and s.state = 'waiting';
+  perform leasehold.tell('signal', j.queue) from leasehold.job j where j.id = notify_parent.parent_id;
   return true;
 end
 $$;
@@ -238,10 +246,15 @@ begin
   )) then
     return null;
   end if;
+  select s.child_id into child from leasehold.step s where s.job_id = run_id and s.place = at_place and s.salt = run.salt;
+  if found then
+    return child; -- The reply was lost, and it is asked again.
+  end if;
   select e.job_id into child from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
   update leasehold.job set parent_id = run_id where job.id = child;
   if not found then
-    perform leasehold.notify_parent(run_id, child, ended.status, ended.result, ended.error)
+    insert into leasehold.signal (job_id, salt, sent_at, name, payload)
+    select run_id, run.salt, leasehold.clock(), 'job ' || child, leasehold.end_of_job(ended.status, ended.result, ended.error)
     from (
       select a.status, a.result, to_jsonb(a.cancel_reason) as error from leasehold.archive a where a.id = child
       union all

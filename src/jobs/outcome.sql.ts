@@ -117,7 +117,8 @@ select leasehold.complete_many($1, $2, $3, $4, $5, $6, $7, $8) as done`
 //   bury     a dead letter now, for the reason given
 //   snooze   pending again after the delay, attempt returned
 //   release  pending again where it stood, attempt returned
-// A snooze may wait for signals (0012_workflows.sql). If one is there that the run has not consumed, the run is available at once.
+// A snooze may wait for signals (0012_workflows.sql). If one is there that the run has not consumed, the run is available at once. So it
+// is if its cancellation was requested and it does not know: a run that does passes no names, one that does not passes a list.
 //   cancel   cancelled; a cancel that was requested meanwhile turns fail, snooze and release into it
 // A failure shows that the job does not kill its worker, and costs an attempt: crashes start again from zero.
 // The count at the end: all rows are locked and judged before the first is requeued, which may return others of its run.
@@ -142,7 +143,7 @@ with looked as materialized (
   left join lateral (
     select job.id, job.queue, job.lease_generation, job.available_at, job.claimed_at, job.attempts, job.max_attempts,
       case when job.cancel_requested_at is not null and not leasehold.has_begun(job.id) then job.cancel_requested_at end
-        as cancel_requested_at, job.cancel_reason
+        as cancel_requested_at, job.cancel_requested_at is not null as cancelled, job.cancel_reason
     from leasehold.job
     where job.id = i.id and job.claim_id = i.claim_id
     limit 1
@@ -161,8 +162,8 @@ with looked as materialized (
     coalesce(next, (
       select 'busy' from leasehold.job j where j.id = asked and j.claim_id = looked.claim_id
     ), 'refused') as outcome,
-    case when waits is not null then array(select jsonb_array_elements_text(waits)) end as waits_for,
-    case when waits is not null then (
+    case when waits <> '[]' then array(select jsonb_array_elements_text(waits)) end as waits_for,
+    case when waits is not null and cancelled then true when waits <> '[]' then (
       select true from leasehold.signal s where s.job_id = looked.id and not s.consumed
         and s.name = any (array(select jsonb_array_elements_text(waits))) limit 1
     ) end as is_signalled

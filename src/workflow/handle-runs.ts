@@ -35,7 +35,7 @@ export function handleRuns<Input, Parsed, Result>(
 async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknown> {
   const { held, connection, worker } = (job as unknown as RunningJob)[RUNNING]
   const journal = journalOf(connection, worker)
-  const loaded = await journal.load(held.claimed)
+  const loaded = await journal.load(held.claimed, () => held.leaseIsOurs())
   if (loaded === undefined) throw held.lost()
   // It stays paused, unless an operator has resumed it meanwhile.
   if (loaded.isPaused) throw new Snooze(0)
@@ -85,9 +85,11 @@ async function follow(
 function refresh(live: Live): void {
   for (const { slice, journal } of live) {
     if (!slice.awaitsSignals) continue
-    journal.load(slice.carrier.claimed).then(
-      (loaded) => loaded !== undefined && slice.signalled(loaded.signals),
-      () => {}, // The next signal, or the next claim, looks again.
-    )
+    journal
+      .load(slice.carrier.claimed, () => slice.carrier.leaseIsOurs())
+      .then(
+        (loaded) => loaded !== undefined && slice.signalled(loaded.signals),
+        () => {}, // The next signal, or the next claim, looks again.
+      )
   }
 }

@@ -88,23 +88,13 @@ export class Journal {
   }
 
   /** Undefined: the lease is gone. */
-  load(lease: Lease): Promise<Loaded | undefined> {
-    return this.#loading.ask(lease)
+  load(lease: Lease, isOurs: () => boolean): Promise<Loaded | undefined> {
+    return whileOurs(isOurs, () => this.#loading.ask(lease))
   }
 
-  /** False: the lease is gone. While the database is away it tries again, for as long as the lease is ours. */
+  /** False: the lease is gone. */
   async add(entry: NewEntry, isOurs: () => boolean): Promise<boolean> {
-    for (let failures = 1; isOurs(); ) {
-      try {
-        const outcome = await this.#recording.ask(entry)
-        if (outcome !== 'busy') return outcome === 'recorded'
-        await sleep(BUSY_AGAIN_MS)
-      } catch (error) {
-        if (!isOutage(error)) throw error
-        await sleep(backoffMs(failures++, BACKOFF))
-      }
-    }
-    return false
+    return (await whileOurs(isOurs, () => this.#recording.ask(entry))) === 'recorded'
   }
 
   /** In the caller's transaction. False: the lease is gone. */
@@ -118,11 +108,27 @@ export class Journal {
     kind: string,
     payload: string,
     options: Readonly<Record<string, unknown>>,
+    isOurs: () => boolean,
   ): Promise<JobId | undefined> {
     const values = [...fence(lease), place, after, name, nth, kind, payload, JSON.stringify(options), this.#worker.id]
-    const [row] = await this.#lane.run<'child'>(START_CHILD, values)
-    return (row!.child as JobId | null) ?? undefined
+    const rows = await whileOurs(isOurs, () => this.#lane.run<'child'>(START_CHILD, values))
+    return (rows?.[0]?.child as JobId | null | undefined) ?? undefined
   }
+}
+
+/** While the database is away it asks again, for as long as the lease is ours. Undefined: it is not. */
+async function whileOurs<T>(isOurs: () => boolean, ask: () => Promise<T>): Promise<T | undefined> {
+  for (let failures = 1; isOurs(); ) {
+    try {
+      const answer = await ask()
+      if (answer !== 'busy') return answer
+      await sleep(BUSY_AGAIN_MS)
+    } catch (error) {
+      if (!isOutage(error)) throw error
+      await sleep(backoffMs(failures++, BACKOFF))
+    }
+  }
+  return undefined
 }
 
 const JOURNALS = new WeakMap<Connection, Map<string, Journal>>()

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { Fatal } from '../core/steering.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Lease } from '../jobs/job.ts'
@@ -17,11 +18,18 @@ export interface NewRecord {
   readonly startedAt?: number
 }
 
+export interface Turn {
+  /** Those before it are over. */
+  comes(): Promise<void>
+  over(): Promise<void>
+}
+
 /** Numbers the records of a run. Each names the last one that was acknowledged, which a failover may have lost (step.sql.ts). */
 export class Records {
   readonly #lease: Lease
   #place: number
   #acknowledged: number
+  #last: Promise<void> | undefined
 
   constructor(lease: Lease, lastPlace: number) {
     this.#lease = lease
@@ -45,6 +53,31 @@ export class Records {
       wakeMs: record.wakeMs ?? null,
       signalId: record.signalId ?? null,
       startedAt: record.startedAt ?? monotonicMs(),
+    }
+  }
+
+  /**
+   * For a record that is about to be sent. Records may be acknowledged in another order than that of their places. The code gets
+   * them by place, as it will when the run resumes: the continuation of an earlier one runs before a later one is delivered.
+   */
+  turn(): Turn {
+    const before = this.#last
+    let resolve = () => {}
+    const mine = new Promise<void>((resolved) => {
+      resolve = resolved
+    })
+    this.#last = mine
+    return {
+      comes: async () => {
+        if (before === undefined) return
+        await before
+        await setImmediate()
+      },
+      over: async () => {
+        await before
+        resolve()
+        if (this.#last === mine) this.#last = undefined
+      },
     }
   }
 

@@ -49,11 +49,6 @@ export class Replay {
     })
   }
 
-  /** Every result was delivered that the code can have asked for by now. */
-  get isDone(): boolean {
-    return this.#next >= this.#ended.length || this.#ended[this.#next]!.type === 'compensation'
-  }
-
   /** The code has asked for results whose turn has not come. */
   get isDelivering(): boolean {
     return this.#asked.size > 0 && this.#asked.has(this.#ended[this.#next]?.place ?? -1)

@@ -2,6 +2,7 @@ import { type BackoffOption, backoffMs, checkBackoff } from '../core/backoff.ts'
 import { checkInteger } from '../core/check.ts'
 import { checkOptions } from '../core/options.ts'
 import { Fatal, RetryAfter } from '../core/steering.ts'
+import { safeDelay } from '../jobs/outcome.ts'
 
 export interface RetryOption {
   /** How often the step is tried. Default: 5. */
@@ -27,5 +28,5 @@ export function checkRetry(option: string, retry: RetryOption | undefined, than?
 /** After how many ms a step is tried again. Undefined: it has failed for good. */
 export function retryDelayMs({ attempts, backoff }: RetryPolicy, attempt: number, error: unknown): number | undefined {
   if (error instanceof Fatal || attempt >= attempts) return undefined
-  return error instanceof RetryAfter ? error.delayMs : backoffMs(attempt, backoff)
+  return error instanceof RetryAfter ? safeDelay(error.delayMs) : backoffMs(attempt, backoff)
 }

@@ -16,6 +16,7 @@ import type { Call } from './replay.ts'
 import { checkRetry } from './retry.ts'
 import type { ChildOptions, JobStepOptions, Run, Step, StepName, StepOptions, Wait } from './run.ts'
 import type { Slice } from './slice.ts'
+import { checkSignalName } from './start.ts'
 import { CHILDREN } from './step.sql.ts'
 import { currentStep, resultOf, Steps } from './steps.ts'
 import { firstOf, JobWait, SignalWait, SleepWait, Waitable } from './waits.ts'
@@ -69,8 +70,7 @@ export class RunningRun implements Run {
   }
 
   signal<Payload>(name: string, schema?: Schema): Wait<Payload> {
-    const named = this.#check('signal', name)
-    if (/^job \d/.test(named)) throw new InvalidOptionError('signal', 'names such as "job 17" are taken')
+    const named = checkSignalName(this.#check('signal', name))
     return new SignalWait(this.#slice, this.#slice.call('signal', named), schema)
   }
 
@@ -110,7 +110,15 @@ export class RunningRun implements Run {
     this.steps.forgetCompensations()
   }
 
-  async compensate(reason: string): Promise<never> {
+  compensate(reason: string): Promise<never> {
+    return handled(this.#compensate(reason))
+  }
+
+  note(value: unknown): Promise<void> {
+    return handled(this.#note(value))
+  }
+
+  async #compensate(reason: string): Promise<never> {
     checkText('compensate', reason, 1_000)
     await this.steps.undo()
     throw new Cancel(reason)
@@ -129,11 +137,12 @@ export class RunningRun implements Run {
     return true
   }
 
-  async note(value: unknown): Promise<void> {
+  async #note(value: unknown): Promise<void> {
     const slice = this.#slice
+    if (!(await slice.isNew())) return
     await slice.gate()
     await slice.busy(async () => {
-      if ((await progress(this.#lane, slice.carrier.claimed, value)) === 'refused') throw slice.lost()
+      if ((await progress(this.#lane, slice.carrier.claimed, value)) === 'refused') await slice.abandon()
     })
   }
 
@@ -175,8 +184,9 @@ export class RunningRun implements Run {
         if (kind.schema !== undefined) await parseInput(kind.name, kind.schema, input)
         const entry = slice.records.newEntry(call, { state: 'waiting' })
         const options = Object.fromEntries(Object.entries(optionsOf(call)).filter(([, value]) => value !== undefined))
-        const childId = await slice.journal.startChild(entry, kind.name, encodeInput(input), options)
-        if (childId === undefined) throw slice.lost()
+        const isOurs = () => slice.carrier.leaseIsOurs()
+        const childId = await slice.journal.startChild(entry, kind.name, encodeInput(input), options, isOurs)
+        if (childId === undefined) return slice.abandon()
         slice.records.acknowledge(entry)
         return childId
       })

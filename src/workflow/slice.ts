@@ -46,6 +46,7 @@ export class Slice {
   readonly #waits = new OpenWaits()
   readonly #alarm = new Alarm(() => this.#lookAgain())
   #atGate: { resolve(): void; reject(error: unknown): void }[] = []
+  #asking: ((isNew: boolean) => void)[] = []
   #isLive: boolean
   /** Steps that run, and records on their way. */
   #busy = 0
@@ -73,7 +74,7 @@ export class Slice {
     this.signals = new ReceivedSignals(loaded.signals)
     this.records = new Records(carrier.claimed, loaded.entries.at(-1)?.place ?? 0)
     if (loaded.cancelled !== undefined) this.#cancelled = new CancelRequestedError(carrier.claimed.jobId)
-    else this.#lookAtDeadline(workflow.deadlineMs)
+    else if (this.#deadlineAt <= monotonicMs()) this.#cancelled = new TimedOutError('The run', workflow.deadlineMs!)
     this.over = new Promise((_, reject) => {
       this.#end = reject
     })
@@ -90,10 +91,6 @@ export class Slice {
     return this.#cancelled instanceof TimedOutError
   }
 
-  #lookAtDeadline(deadlineMs: number | undefined): void {
-    if (this.#deadlineAt <= monotonicMs()) this.#cancelled = new TimedOutError('The run', deadlineMs!)
-  }
-
   /** No branch goes on from here: what was done is going to be undone. Resolves when the steps that run have ended. */
   async endBranches(): Promise<void> {
     this.#isCompensating = true
@@ -103,16 +100,23 @@ export class Slice {
       if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
       await this.#stillness.rest()
     } while (this.#busy > 0 || this.replay.isDelivering)
-    const { unreached } = this.replay
-    if (!this.#isLive && !this.isCancelled && unreached.length > 0)
-      throw new WorkflowChangedError(this.#workflow, unreached)
+    if (!this.#isLive && !this.isCancelled) this.#checkReached()
     this.#isLive = true
   }
 
-  throwIfStopped(): void {
-    const { signal } = this.carrier
-    if (this.#isOver || !this.carrier.leaseIsOurs()) throw this.lost()
-    if (signal.aborted && !this.#isCompensating) throw signal.reason
+  /** After a failure: resolves if the code may go on. */
+  async goOn(): Promise<void> {
+    if (this.#isOver || !this.carrier.leaseIsOurs()) return this.abandon()
+    if (this.carrier.signal.aborted && !this.#isCompensating) throw this.carrier.signal.reason
+  }
+
+  /**
+   * Another worker has the run, or may have: this slice writes nothing more. Its code stands still, as it does when the run parks: a
+   * rejection in each of its branches might end the process.
+   */
+  abandon(): Promise<never> {
+    this.#stop(new LeaseLostError(this.carrier.claimed))
+    return new Promise(() => {})
   }
 
   /** Whether a signal or a child that ends may let a wait go on. */
@@ -164,17 +168,21 @@ export class Slice {
   }
 
   async #gate(call?: Call): Promise<void> {
-    if (this.#isOver) return new Promise(() => {})
+    if (this.#isOver) return this.abandon()
     const isUndoing = call?.type === 'compensation'
     if (this.#isCompensating && !isUndoing) throw new StoppedError()
     if (!this.#isLive) {
       this.#stillness.watch()
       await new Promise<void>((resolve, reject) => this.#atGate.push({ resolve, reject }))
     }
-    const { signal } = this.carrier
-    if (isUndoing && (!signal.aborted || this.isCancelled)) return
-    if (this.#cancelled !== undefined) throw this.#cancelled
-    if (signal.aborted) throw signal.reason
+    if (this.#cancelled !== undefined && !isUndoing) throw this.#cancelled
+  }
+
+  /** Whether the run comes here for the first time. False: it has done what comes after this, in an earlier slice. */
+  async isNew(): Promise<boolean> {
+    if (this.#isLive) return true
+    this.#stillness.watch()
+    return new Promise((resolve) => this.#asking.push(resolve))
   }
 
   waitUntil(at: number): Promise<true> {
@@ -194,21 +202,20 @@ export class Slice {
     }
   }
 
-  /** Stores a record under the run's fence. Throws LeaseLostError if another worker has the run. */
+  /** Stores a record under the run's fence. */
   record(call: Call, record: NewRecord): Promise<Entry> {
     return this.busy(async () => {
       const entry = this.records.newEntry(call, record)
-      const isRecorded = await this.journal.add(entry, () => this.carrier.leaseIsOurs())
-      if (!isRecorded) throw this.lost()
-      return this.records.acknowledge(entry)
+      const turn = this.records.turn()
+      try {
+        if (!(await this.journal.add(entry, () => this.carrier.leaseIsOurs()))) return this.abandon()
+        const recorded = this.records.acknowledge(entry)
+        await turn.comes()
+        return recorded
+      } finally {
+        void turn.over()
+      }
     })
-  }
-
-  /** Another worker has the run: this slice writes nothing more. */
-  lost(): LeaseLostError {
-    const error = new LeaseLostError(this.carrier.claimed)
-    this.#stop(error)
-    return error
   }
 
   /** Signals that came since: their waits go on. */
@@ -218,8 +225,8 @@ export class Slice {
 
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
   async wait<T>(names: readonly string[], until: number | undefined, ready: () => T | undefined): Promise<T> {
-    if (this.#isOver) return new Promise(() => {})
-    if (this.#isStopped) throw this.#cancelled ?? this.carrier.signal.reason
+    if (this.#isOver) return this.abandon()
+    if (this.#cancelled !== undefined && !this.#isCompensating) throw this.#cancelled
     this.#stillness.watch()
     return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)
   }
@@ -228,18 +235,18 @@ export class Slice {
   async ended(): Promise<void> {
     if (!this.#isLive && this.replay.unreached.length > 0) {
       await this.#stillness.rest()
-      if (this.replay.unreached.length > 0) throw new WorkflowChangedError(this.#workflow, this.replay.unreached)
+      this.#checkReached()
     }
+  }
+
+  #checkReached(): void {
+    const { unreached } = this.replay
+    if (unreached.length > 0) throw new WorkflowChangedError(this.#workflow, unreached)
   }
 
   close(): void {
     this.#isOver = true
     this.#alarm.set(Number.POSITIVE_INFINITY)
-  }
-
-  get #isStopped(): boolean {
-    if (this.isCancelled) return this.#isLive && !this.#isCompensating
-    return this.carrier.signal.aborted
   }
 
   #lookAgain(): void {
@@ -248,10 +255,9 @@ export class Slice {
   }
 
   #abort(reason: unknown): void {
-    if (reason instanceof CancelRequestedError) {
-      this.#cancelled ??= reason
-      if (this.#isCompensating || !this.#isLive) return
-    } else this.#stop(reason)
+    if (reason instanceof CancelRequestedError) this.#cancelled ??= reason
+    else this.#stop(reason)
+    if (this.#isOver || this.#isCompensating || !this.#isLive) return
     this.#waits.reject(reason)
     for (const { reject } of this.#atGate.splice(0)) reject(reason)
   }
@@ -267,19 +273,25 @@ export class Slice {
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
       this.#alarm.set(this.#waits.until)
-      return
-    }
-    if (!this.#isLive) this.#endReplay()
+    } else if (!this.#isLive) this.#endReplay()
     else if (this.#waits.size > 0) this.#park()
   }
 
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
-    if (this.#atGate.length === 0 && this.#waits.size === 0 && !isStuck) return
-    if ((unreached.length > 0 || isStuck) && !this.isCancelled) return void this.#giveTime(this.#stillness.calls)
+    if (this.#atGate.length + this.#asking.length === 0 && !isStuck) return
+    if ((unreached.length > 0 || isStuck) && !this.isCancelled) {
+      if (this.#asking.length > 0) this.#answer(false)
+      else void this.#giveTime(this.#stillness.calls)
+      return
+    }
     this.#isLive = true
-    if (this.isCancelled) this.#waits.reject(this.#cancelled)
+    this.#answer(true)
     for (const { resolve } of this.#atGate.splice(0)) resolve()
+  }
+
+  #answer(isNew: boolean): void {
+    for (const answer of this.#asking.splice(0)) answer(isNew)
     this.#stillness.watch()
   }
 
@@ -293,6 +305,7 @@ export class Slice {
     const { names } = this.#waits
     const until = Math.min(this.#deadlineAt, this.#waits.until)
     const delayMs = Math.min(Math.max(0, until - monotonicMs()), CENTURY_MS)
-    this.#stop(new Snooze(delayMs, names.length > 0 ? names : undefined))
+    // Without names, if it knows of its cancellation: then a request for it does not wake the run (job.settle).
+    this.#stop(new Snooze(delayMs, this.isCancelled ? undefined : names))
   }
 }

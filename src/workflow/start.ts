@@ -81,7 +81,7 @@ export async function signal(
   const [row] = await lane.run<'outcome'>(SIGNAL, [
     workflow.name,
     checkText('runId', runId, 1_000),
-    checkText('signal', name, 200),
+    checkSignalName(name),
     payload === undefined ? null : encodeInput(payload),
     idempotencyKey === undefined ? null : checkText('idempotencyKey', idempotencyKey, 1_000),
   ])
@@ -89,6 +89,13 @@ export async function signal(
   if (outcome === 'not_found') throw new RunNotFoundError(workflow.name, runId)
   if (outcome === 'finished') throw new RunFinishedError(workflow.name, runId)
   return outcome as 'sent' | 'duplicate'
+}
+
+export function checkSignalName(name: string): string {
+  if (/^job \d/.test(checkText('signal', name, 200))) {
+    throw new InvalidOptionError('signal', 'names such as "job 17" are those of jobs that have ended')
+  }
+  return name
 }
 
 function checkWorkflow(workflow: { readonly kind: { readonly name: string } }): void {

@@ -12,7 +12,7 @@ export const RECORD = `-- step.record
 with looked as materialized (
   select i.*, j.id as held, j.salt, j.lease_generation, j.attempts as spent, j.crashes
   from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::integer[]), (select $4::integer[]), (select $5::text[]),
-    (select $6::integer[]), (select $7::text[]), (select $8::text[]), (select $9::smallint[]), (select $10::jsonb[]),
+    (select $6::integer[]), (select $7::text[]), (select $8::text[]), (select $9::smallint[]), (select $10::json[]),
     (select $11::jsonb[]), (select $12::float8[]), (select $13::bigint[]), (select $14::float8[])) with ordinality
     as i (job_id, claim_id, place, after, name, nth, type, state, attempt, result, error, wake_ms, signal_id, ago_ms, position)
   left join lateral (

@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientBase, Pool } from 'pg'
 import { describeError } from '../core/error-description.ts'
+import { LeaseLostError } from '../core/errors.ts'
 import { encodeSafely } from '../core/storable.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
@@ -10,7 +11,7 @@ import { withTransaction } from '../db/transaction.ts'
 import { effectKey } from '../effects/key.ts'
 import { StepFailedError } from './errors.ts'
 import type { Entry } from './journal.ts'
-import type { NewRecord } from './records.ts'
+import type { NewRecord, Turn } from './records.ts'
 import { type Call, hasEnded } from './replay.ts'
 import { type RetryPolicy, retryDelayMs } from './retry.ts'
 import type { Step } from './run.ts'
@@ -97,7 +98,7 @@ export class Steps {
       try {
         return await attemptOnce(attempt, startedAt)
       } catch (error) {
-        slice.throwIfStopped()
+        await slice.goOn()
         const failure = { attempt, startedAt, error: encodeSafely(describeError(error)) }
         const wakeMs = retryDelayMs(retry, attempt, error)
         if (wakeMs === undefined) return slice.record(call, { ...failure, state: 'failed' })
@@ -113,20 +114,29 @@ export class Steps {
   ): Promise<Entry> {
     const slice = this.#slice
     const { claimed } = slice.carrier
+    const { records } = slice
+    const lost = new LeaseLostError(claimed)
+    let turn: Turn | undefined
     try {
       const entry = await withTransaction(this.#pool, async (tx) => {
         const lane = this.#lane.within(tx)
-        if ((await lane.run(HOLD_RUN, [claimed.jobId, claimed.claimId])).length === 0) throw slice.lost()
+        if ((await lane.run(HOLD_RUN, [claimed.jobId, claimed.claimId])).length === 0) throw lost
         const result = await inside.run(call.name, work, tx)
-        const made = slice.records.newEntry(call, { ...times, ...encoded(result) })
-        if (!(await slice.journal.addWithin(lane, made))) throw slice.lost()
+        const made = records.newEntry(call, { ...times, ...encoded(result) })
+        turn = records.turn()
+        if (!(await slice.journal.addWithin(lane, made))) throw lost
         return made
       })
-      return slice.records.acknowledge(entry)
+      const recorded = records.acknowledge(entry)
+      await turn!.comes()
+      return recorded
     } catch (error) {
-      // Whether it has committed, only the database knows: the run is released, and its next slice reads what is on record.
-      if (isOutage(error)) throw slice.lost()
+      // After the work, only the database knows whether it has committed: the run is released, and its next slice reads what is on
+      // record. Before that nothing was committed, and the work may have got such an error from elsewhere.
+      if (error === lost || (turn !== undefined && isOutage(error))) return slice.abandon()
       throw error
+    } finally {
+      void turn?.over()
     }
   }
 

@@ -41,7 +41,7 @@ export abstract class Waitable<Result> implements Wait<Result> {
   abstract readonly until: number | undefined
   /** Records what must be known to wait for it. */
   abstract prepare(): Promise<void>
-  /** Undefined while it has not ended. */
+  /** Undefined while it has not ended. Takes the signal that ended it. */
   abstract ready(): Answer | undefined
 
   // biome-ignore lint/suspicious/noThenProperty: it is awaited, and does nothing before that.
@@ -59,23 +59,20 @@ export abstract class Waitable<Result> implements Wait<Result> {
   async #wait(): Promise<unknown> {
     const { entry } = this.call
     if (entry !== undefined && hasEnded(entry)) return this.#read(await this.slice.deliver(entry))
-    if (entry === undefined) await this.slice.gate(this.call)
+    // Also one that was begun: its end is not on record, so everything on record came before it.
+    await this.slice.gate(this.call)
     await this.prepare()
     const answer = await this.slice.wait(this.names, this.until, () => this.ready())
-    return this.end(answer)
-  }
-
-  protected async end(answer: Answer): Promise<unknown> {
     return this.#read(await this.slice.record(this.call, recordOf(answer)))
   }
 }
 
-export function recordOf({ result, error, signal }: Answer) {
+function recordOf({ result, error, signal }: Answer) {
   const state = error === undefined ? ('recorded' as const) : ('failed' as const)
   return { state, result, error: error ?? null, ...(signal === undefined ? {} : { signalId: signal.id }) }
 }
 
-/** Its end is on record from its beginning, so it needs no second record. */
+/** Its beginning is on record, for its time, and its end, for its place among the results of other branches. */
 export class SleepWait extends Waitable<void> {
   readonly #ms: number
   #until: number | undefined
@@ -101,8 +98,6 @@ export class SleepWait extends Waitable<void> {
   ready(): Answer | undefined {
     return this.#until !== undefined && this.#until <= monotonicMs() ? { result: null } : undefined
   }
-
-  protected override async end(): Promise<void> {}
 }
 
 export class SignalWait<Payload> extends Waitable<Payload> {
@@ -120,13 +115,8 @@ export class SignalWait<Payload> extends Waitable<Payload> {
   async prepare(): Promise<void> {}
 
   ready(): Answer | undefined {
-    const signal = this.slice.signals.find(this.call.name)
+    const signal = this.slice.signals.take(this.call.name)
     return signal === undefined ? undefined : { result: signal.payload, signal }
-  }
-
-  protected override async end(answer: Answer): Promise<unknown> {
-    this.slice.signals.remove(answer.signal!)
-    return super.end(answer)
   }
 }
 
@@ -157,18 +147,13 @@ export class JobWait<Result> extends Waitable<Result> {
   }
 
   ready(): Answer | undefined {
-    const signal = this.slice.signals.find(this.names[0]!)
+    const signal = this.slice.signals.take(this.names[0]!)
     if (signal === undefined) return undefined
     const { status, result, error }: ChildEnd = JSON.parse(signal.payload!)
     if (status === 'completed') return { result: JSON.stringify(result ?? null), signal }
     const description =
       typeof error === 'object' && error !== null ? error : { name: status, message: String(error ?? '') }
     return { result: null, error: JSON.stringify(description), signal }
-  }
-
-  protected override async end(answer: Answer): Promise<unknown> {
-    this.slice.signals.remove(answer.signal!)
-    return super.end(answer)
   }
 }
 
@@ -209,7 +194,6 @@ async function waitForFirst(
   const names = all.flatMap(([, wait]) => wait.names)
   const { name, answer } = await slice.wait(names, until === Number.POSITIVE_INFINITY ? undefined : until, ready)
   const { result, error = null, signal } = answer
-  if (signal !== undefined) slice.signals.remove(signal)
   const first: First = { name, result, error }
   const consumed = signal === undefined ? {} : { signalId: signal.id }
   return slice.record(call, { state: 'recorded', result: JSON.stringify(first), ...consumed })
