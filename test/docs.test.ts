@@ -1,5 +1,5 @@
 // Runs the SQL of the pages unchanged, in order, and checks the promised numbers of changed rows. Compiles the TypeScript of
-// the pages on brokers and the inbox; package.test.ts runs that of the README.
+// the pages on brokers, the inbox and workflows; package.test.ts runs that of the README.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -28,6 +28,7 @@ for (const [page, least] of [
   ['which-boundary.md', 5],
   ['write-guard.md', 8],
   ['sql.md', 7],
+  ['changing-workflows.md', 2],
 ] as const) {
   test(`the SQL in docs/${page} changes the promised rows`, async (t) => {
     const db = await freshDatabase(t)
@@ -55,19 +56,47 @@ declare const cache: { delete(id: number): Promise<boolean> }
 declare const pino: Record<'debug' | 'info' | 'warn' | 'error', (rest: object, message: string) => void>
 `
 
-for (const [name, least] of [
-  ['sqs.md', 4],
-  ['inbox.md', 1],
-  ['nats.md', 1],
-  ['transports.md', 2],
+const OF_A_READER_WITH_WORKFLOWS = `
+declare const stock: Record<'reserve' | 'release', (order: number) => Promise<void>>
+declare const bank: { charge(cents: number, options: object): Promise<string>; refund(order: number): Promise<void> }
+declare const mail: { send(order: number, parcel: string): Promise<void> }
+declare function fetchRate(): Promise<number>
+`
+
+/** Functions that changing-workflows.md calls in steps. */
+const CALLED = ['createAccount', 'sendWelcome', 'startTrial', 'audit', 'deleteAccount', 'ship', 'check']
+
+for (const [name, least, ofTheReader] of [
+  ['sqs.md', 4, OF_THE_READER],
+  ['inbox.md', 1, OF_THE_READER],
+  ['nats.md', 1, OF_THE_READER],
+  ['transports.md', 2, OF_THE_READER],
+  ['workflows.md', 3, OF_A_READER_WITH_WORKFLOWS],
+  ['changing-workflows.md', 5, CALLED.map((each) => `declare function ${each}(of: unknown): Promise<void>`).join('\n')],
+  [
+    'testing.md',
+    4,
+    `declare const checkout: import('leasehold/workflow').Workflow<{ order: number; cents: number }, unknown, string>`,
+  ],
 ] as const) {
-  test(`the TypeScript in docs/${name} compiles, one block after the other`, (t) => compiles(t, name, least))
+  test(`the TypeScript in docs/${name} compiles, one block after the other`, (t) =>
+    compiles(t, name, least, ofTheReader))
 }
+
+test('the code of docs/workflow-tutorial.md is that of examples/workflow, file by file', () => {
+  const page = readFileSync(new URL('../docs/workflow-tutorial.md', import.meta.url), 'utf8')
+  const blocks = [...page.matchAll(/```ts\n(\/\/ ([\w.]+\.ts)\n[\s\S]*?)```/g)]
+  const names = readdirSync(new URL('../examples/workflow', import.meta.url))
+  assert.deepEqual(blocks.map(([, , name]) => name).sort(), names.sort())
+  for (const [, code, name] of blocks) {
+    assert.equal(code, readFileSync(new URL(`../examples/workflow/${name}`, import.meta.url), 'utf8'), name)
+  }
+})
 
 /** Pages that do not say where their pool comes from. */
 const IMPLIED = "import type pg from 'pg'\ndeclare const pool: pg.Pool\n"
 
-function compiles(t: TestContext, name: string, least: number): void {
+function compiles(t: TestContext, name: string, least: number, ofTheReader: string): void {
   const root = fileURLToPath(new URL('..', import.meta.url))
   const page = readFileSync(join(root, 'docs', name), 'utf8')
   const blocks = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, block]) => block!)
@@ -76,13 +105,15 @@ function compiles(t: TestContext, name: string, least: number): void {
   t.after(() => rmSync(home, { recursive: true, force: true }))
   symlinkSync(join(root, 'node_modules'), join(home, 'node_modules'))
   const code = blocks.join('\n')
-  writeFileSync(join(home, 'page.mts'), (code.includes("from 'pg'") ? '' : IMPLIED) + code + OF_THE_READER)
+  writeFileSync(join(home, 'page.mts'), (code.includes("from 'pg'") ? '' : IMPLIED) + code + ofTheReader)
   const paths = {
     leasehold: [join(root, 'src/index.ts')],
     'leasehold/tables': [join(root, 'src/tables/index.ts')],
     'leasehold/inbox': [join(root, 'src/inbox/index.ts')],
     'leasehold/sqs': [join(root, 'src/sqs/index.ts')],
     'leasehold/nats': [join(root, 'src/nats/index.ts')],
+    'leasehold/workflow': [join(root, 'src/workflow/index.ts')],
+    'leasehold/testing': [join(root, 'src/testing/index.ts')],
   }
   const compilerOptions = { noUnusedLocals: false, paths }
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['page.mts'], exclude: [] }

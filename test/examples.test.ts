@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { environmentOf, startSqs } from '../tools/sqs.ts'
 import { freshDatabase } from './support/database.ts'
+import { until } from './support/until.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -18,8 +19,8 @@ interface Example {
   readonly lines: Promise<string[]>
 }
 
-function start(t: TestContext, url: string, name: string, env: NodeJS.ProcessEnv = {}): Example {
-  const child = spawn(process.execPath, ['--import', 'tsx', `examples/${name}`], {
+function start(t: TestContext, url: string, name: string, env: NodeJS.ProcessEnv = {}, flags: string[] = []): Example {
+  const child = spawn(process.execPath, ['--import', 'tsx', ...flags, `examples/${name}`], {
     cwd: ROOT,
     env: { ...process.env, ...env, DATABASE_URL: url, TSX_TSCONFIG_PATH: `${ROOT}examples/tsconfig.json` },
   })
@@ -150,4 +151,46 @@ test('outbox.ts: events of a key reach two destinations in order, and what was r
   const events = (name: string) => ['placed', 'paid', 'shipped'].map((status) => `${name}: order.${status}`)
   assert.equal(lines[0], 'not cancelled')
   assert.deepEqual([of('billing'), of('search')], [events('billing'), events('search')])
+})
+
+test('workflow: a worker is killed in the middle of the charge, and another one goes on', async (t) => {
+  const { url, pool } = await freshDatabase(t)
+  const linesOf = (name: string) => start(t, url, `workflow/${name}`).lines
+  assert.deepEqual(await linesOf('place.ts'), ['run order-9182: created'])
+  assert.deepEqual(await linesOf('place.ts'), ['run order-9182: existing'])
+  const killed = start(t, url, 'workflow/worker.ts')
+  killed.lines.catch(() => {}) // It is killed.
+  await killed.printed('charge order 9182 …')
+  killed.kill('SIGKILL')
+  const worker = start(t, url, 'workflow/worker.ts')
+  await worker.printed('charge order 9182: done')
+  await until('it waits', async () => (await linesOf('show.ts')).at(-1) === 'waits for shipped')
+  assert.deepEqual(await linesOf('ship.ts'), ['signal: sent'])
+  await worker.printed('notify the customer of order 9182: done')
+  worker.kill('SIGTERM')
+  const printed = (await worker.lines).map((line) => line.replace(/ \(key \w+\)$/, ''))
+  assert.deepEqual(printed.slice(1), [
+    'charge order 9182 …',
+    'charge order 9182: done',
+    'notify the customer of order 9182 …',
+    'notify the customer of order 9182: done',
+  ])
+  assert.deepEqual(await linesOf('show.ts'), [
+    'step reserve: recorded',
+    'step charge: recorded',
+    'step book: recorded',
+    'sleep sleep: waiting',
+    'any late|shipped: recorded',
+    'step notify: recorded',
+    'completed shipped as parcel-9182',
+  ])
+  assert.equal((await pool.query('select from booking')).rowCount, 1)
+})
+
+test('workflow: the tests of the example pass', async (t) => {
+  const { url } = await freshDatabase(t)
+  // Without the variable by which Node knows a test inside of a test.
+  const env = { TEST_DATABASE_URL: url, NODE_TEST_CONTEXT: undefined }
+  const run = start(t, url, 'workflow/checkout.test.ts', env, ['--test', '--test-reporter=tap'])
+  assert.match((await run.lines).join('\n'), /^# pass 3$/m)
 })

@@ -36,7 +36,16 @@ async function allowedBy(constraint: string): Promise<string[]> {
   )
 }
 
-for (const view of ['jobs', 'attempts', 'workers', 'blocked_keys', 'operator_actions', 'destinations']) {
+for (const view of [
+  'jobs',
+  'attempts',
+  'workers',
+  'blocked_keys',
+  'operator_actions',
+  'destinations',
+  'runs',
+  'steps',
+]) {
   test(`the page lists the columns of leasehold.${view}`, async () => {
     const columns = await only(
       `select array_agg(attname::text order by attnum) as value from pg_attribute where attrelid = $1::regclass and attnum > 0`,
@@ -80,6 +89,16 @@ test('the page lists the outcomes of attempts, and so does the type', async () =
 
 test('the page lists the actions of operators', async () => {
   assert.deepEqual(tablesUnder('`leasehold.operator_actions`').action, await allowedBy('action_is_known'))
+})
+
+test('the page lists the outcomes of leasehold.signal(), and the states of steps', async () => {
+  const source = await only<string>(`select prosrc as value from pg_proc where oid = 'leasehold.signal'::regproc`)
+  const { outcome } = tablesUnder('`leasehold.signal(workflow, run_id, name, payload, idempotency_key)`')
+  assert.deepEqual(
+    outcome,
+    [...source.matchAll(/return '(\w+)'/g)].map(([, word]) => word),
+  )
+  assert.deepEqual(tablesUnder('`leasehold.steps`').state, await labelsOf('step_state'))
 })
 
 test('the page lists the members of an event of leasehold.publish()', async () => {

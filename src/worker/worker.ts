@@ -66,6 +66,8 @@ export class Worker extends Service<WorkerEvents> {
   readonly #listener: Listener | undefined
   protected readonly lifecycle: Lifecycle
   #isUp = false
+  /** What cannot be recorded any more is not. */
+  readonly #giveUp = new AbortController()
 
   constructor(connection: Connection, handlers: readonly Handler[], options?: WorkerOptions, until: Until = 'stopped') {
     super()
@@ -75,6 +77,9 @@ export class Worker extends Service<WorkerEvents> {
     this.#settings = workerSettings(options, until === 'stopped')
     this.#until = until
     this.events = new Events(connection.log, this.#settings.label)
+    this.#giveUp.signal.addEventListener('abort', () => {
+      for (const session of this.#sessions) session.abandon()
+    })
     const { concurrency, prefetch, leaseMs, label } = this.#settings
     this.identity = { id: randomUUID(), label }
     this.#slots = new Slots(this.#handlers, concurrency, until === 'once' ? 0 : prefetch)
@@ -115,6 +120,12 @@ export class Worker extends Service<WorkerEvents> {
   /** What was recorded so far. */
   get tally(): Readonly<Tally> {
     return this.#runner.tally
+  }
+
+  /** @internal As if its process had died: it records nothing more. Its leases expire. */
+  abandon(): Promise<void> {
+    this.#giveUp.abort()
+    return this.stop({ grace: 0 })
   }
 
   async #start(): Promise<void> {
@@ -164,15 +175,11 @@ export class Worker extends Service<WorkerEvents> {
   }
 
   async #finish(closed: Promise<unknown>): Promise<void> {
-    const giveUp = new AbortController()
-    giveUp.signal.addEventListener('abort', () => {
-      for (const session of this.#sessions) session.abandon()
-    })
-    const lastWords = new Alarm(() => giveUp.abort())
+    const lastWords = new Alarm(() => this.#giveUp.abort())
     lastWords.set(monotonicMs() + LAST_WORDS_MS)
     this.#runner.releaseAll()
     await closed
-    await this.#runner.stop(giveUp.signal)
+    await this.#runner.stop(this.#giveUp.signal)
     // If this fails, the registry shows when the worker was last seen.
     lastWords.setEarlier(monotonicMs() + GOODBYE_MS)
     await this.#registration.stopped().catch(() => {})

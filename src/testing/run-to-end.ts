@@ -1,0 +1,95 @@
+/** Lets a job or a run go on until it has ended, without waiting. */
+import { type Duration, durationMs } from '../core/duration.ts'
+import { InvalidOptionError, JobNotFoundError } from '../core/errors.ts'
+import { checkOptions } from '../core/options.ts'
+import { Connection } from '../db/connection.ts'
+import { getJobs, type JobSnapshot } from '../inspect/jobs.ts'
+import type { JobId } from '../jobs/job.ts'
+import { wakeSignalled } from '../jobs/signals.ts'
+import type { Handler } from '../worker/handler.ts'
+import { Worker } from '../worker/worker.ts'
+import { NEXT_EVENT } from './clock.sql.ts'
+import type { TestClock } from './clock.ts'
+import { Kill } from './kill-at.ts'
+
+export interface RunToEndOptions {
+  /** How far the clock is moved at most. Default: 365d. */
+  readonly atMost?: Duration
+  /** The process that begins dies at this point. Another one goes on, once the lease of the first has expired. */
+  readonly kill?: Kill
+}
+
+/** Longer than the interval of every duty that may let a job go on: sweeps, and suspects of a crash. */
+const DUTIES_MS = 11_000
+/** A job that is ready and does not run by then has no handler here. */
+const NUDGES = 3
+
+export async function runToEnd(
+  connection: Connection,
+  clock: TestClock,
+  handlers: readonly Handler[],
+  jobId: JobId,
+  options: RunToEndOptions,
+): Promise<JobSnapshot> {
+  checkOptions('runToEnd', options, ['atMost', 'kill'])
+  const { kill } = options
+  if (kill !== undefined && !(kill instanceof Kill)) {
+    throw new InvalidOptionError('runToEnd.kill', 'it must be a killAt(…)')
+  }
+  let leftMs = durationMs('runToEnd.atMost', options.atMost ?? '365d')
+  const { lane } = connection
+  const kinds = handlers.map(({ kind }) => kind.name)
+  const move = async (ms: number) => {
+    leftMs -= ms
+    await clock.advance(ms)
+  }
+  for (let nudges = 0; ; ) {
+    const done = await (kill === undefined || kill.isDead
+      ? drain(connection, handlers)
+      : drainUntilKilled(connection, handlers, kill))
+    await wakeSignalled(lane)
+    const [job] = await getJobs(lane, [jobId])
+    if (job === undefined) throw new JobNotFoundError(jobId)
+    if (job.status !== 'pending' && job.status !== 'processing') return job
+    const [row] = await lane.run<'due' | 'next_ms'>(NEXT_EVENT, [kinds])
+    const nextMs = row!.next_ms === null ? Number.POSITIVE_INFINITY : Number(row!.next_ms)
+    if (done > 0) nudges = 0
+    if (row!.due === 't' && nudges < NUDGES && leftMs >= DUTIES_MS) {
+      // The first time it may have become ready after the drain had looked.
+      if (nudges++ > 0) await move(DUTIES_MS)
+    } else if (nextMs <= leftMs) await move(nextMs)
+    else return job
+  }
+}
+
+/** How many jobs had an outcome. */
+async function drain(connection: Connection, handlers: readonly Handler[]): Promise<number> {
+  const worker = new Worker(connection, handlers, {}, 'empty')
+  await worker.run()
+  return outcomes(worker)
+}
+
+async function drainUntilKilled(healthy: Connection, handlers: readonly Handler[], kill: Kill): Promise<number> {
+  const { schema, prepare, client } = healthy
+  const pool = kill.pool(client)
+  const connection = new Connection({ pool, schema, prepare, listen: false, log: () => {} })
+  const worker = new Worker(connection, handlers, {}, 'empty')
+  const running = worker.run()
+  running.catch(() => {}) // Below, unless it died.
+  try {
+    await Promise.race([running, kill.died])
+    if (kill.isDead) await worker.abandon()
+    else await running
+  } catch (error) {
+    if (!kill.isDead) throw error
+  } finally {
+    // What still wants a connection gets none, so nothing of the dead process goes on trying.
+    pool.end().catch(() => {})
+  }
+  return outcomes(worker)
+}
+
+function outcomes({ tally }: Worker): number {
+  const { completed, retrying, deadLetters, snoozed, cancelled, released } = tally
+  return completed + retrying + deadLetters + snoozed + cancelled + released
+}
