@@ -818,6 +818,7 @@ CREATE OR REPLACE FUNCTION leasehold.count_from_here(job_ids bigint[])
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 begin
   update "leasehold".job set attempts = 1, crashes = 0
@@ -1521,6 +1522,7 @@ CREATE OR REPLACE FUNCTION leasehold.notify_parent(parent_id bigint, child_id bi
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 #variable_conflict use_column
 begin
@@ -1594,6 +1596,7 @@ CREATE OR REPLACE FUNCTION leasehold.pause_run(job_id bigint, pauses boolean, by
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 declare
   run record;
@@ -2040,6 +2043,7 @@ CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nt
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -2132,6 +2136,7 @@ CREATE OR REPLACE FUNCTION leasehold.signal(workflow text, run_id text, name tex
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -2171,6 +2176,7 @@ CREATE OR REPLACE FUNCTION leasehold.start_child(run_id bigint, held_by bigint, 
  RETURNS bigint
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -2249,6 +2255,7 @@ CREATE OR REPLACE FUNCTION leasehold.terminate(job_id bigint, reason text, by_op
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 begin
   perform from "leasehold".job j where j.id = terminate.job_id for update;
@@ -2532,14 +2539,13 @@ create view leasehold.jobs as
         CASE
             WHEN j.claim_id IS NOT NULL THEN NULL::text
             WHEN j.blocked THEN 'blocked'::text
-            WHEN j.waiting_for = '{}'::text[] THEN 'paused'::text
-            WHEN j.waiting_for IS NOT NULL THEN 'waiting'::text
-            WHEN j.available_at > leasehold.clock() THEN
+            WHEN j.waiting_for <> '{}'::text[] THEN 'waiting'::text
+            WHEN j.available_at > leasehold.clock() AND j.waiting_for IS NULL THEN
             CASE
                 WHEN j.attempts > 0 THEN 'retrying'::text
                 ELSE 'scheduled'::text
             END
-            WHEN (EXISTS ( SELECT
+            WHEN j.waiting_for IS NOT NULL OR (EXISTS ( SELECT
                FROM leasehold.pause p
               WHERE p.queue = j.queue OR p.kind = j.kind)) THEN 'paused'::text
             ELSE 'ready'::text

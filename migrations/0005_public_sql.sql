@@ -125,10 +125,12 @@ $$;
 create view leasehold.jobs as
   select j.id, j.queue, j.kind, j.payload, j.partition_key, j.partition_bucket, j.idempotency_key,
     case when j.claim_id is null then 'pending' else 'processing' end::leasehold.job_status as status,
-    case when j.claim_id is not null then null when j.blocked then 'blocked' when j.waiting_for = '{}' then 'paused'
-      when j.waiting_for is not null then 'waiting'
-      when j.available_at > leasehold.clock() then case when j.attempts > 0 then 'retrying' else 'scheduled' end
-      when exists (select from leasehold.pause p where p.queue = j.queue or p.kind = j.kind) then 'paused'
+    case when j.claim_id is not null then null when j.blocked then 'blocked' when j.waiting_for <> '{}' then 'waiting'
+      when j.available_at > leasehold.clock() and j.waiting_for is null then
+        case when j.attempts > 0 then 'retrying' else 'scheduled' end
+      when j.waiting_for is not null or exists (
+        select from leasehold.pause p where p.queue = j.queue or p.kind = j.kind
+      ) then 'paused'
       else 'ready' end as label,
     j.priority, j.available_at, j.attempts, j.max_attempts, j.crashes,
     c.worker_id as claimed_by, w.label as claimed_by_label, j.claimed_at, c.expires_at as lease_expires_at,

@@ -69,6 +69,7 @@ create function leasehold.signal(
 ) returns text
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -115,6 +116,7 @@ create function leasehold.notify_parent(
 ) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -187,6 +189,7 @@ $$;
 create function leasehold.count_from_here(job_ids bigint[]) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
 as $$
 begin
   update leasehold.job set attempts = 1, crashes = 0
@@ -234,6 +237,7 @@ create function leasehold.start_child(
 ) returns bigint
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -309,6 +313,7 @@ $$;
 create function leasehold.rewind(job_id bigint, step_name text, of_nth integer) returns text
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -348,6 +353,7 @@ $$;
 create function leasehold.terminate(job_id bigint, reason text, by_operator text) returns text
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
 as $$
 begin
   perform from leasehold.job j where j.id = terminate.job_id for update;
@@ -366,6 +372,7 @@ $$;
 create function leasehold.pause_run(job_id bigint, pauses boolean, by_operator text) returns text
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
 as $$
 declare
   run record;

@@ -15,7 +15,7 @@ import { CENTURY_MS } from '../core/duration.ts'
 import { CancelRequestedError, InvalidOptionError, LeaseLostError, TimedOutError } from '../core/errors.ts'
 import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
-import type { ClaimedJob } from '../jobs/job.ts'
+import type { Carrier } from './carrier.ts'
 import { StoppedError, WorkflowChangedError } from './errors.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
 import { OpenWaits } from './open-waits.ts'
@@ -27,13 +27,6 @@ import type { Workflow } from './workflow.ts'
 
 /** Code that awaits something else than its run may take this long to reach the names on record. */
 const LATE_MS = 1_000
-
-/** What the worker knows of the job that carries the run. */
-export interface Carrier {
-  readonly claimed: ClaimedJob
-  readonly signal: AbortSignal
-  leaseIsOurs(): boolean
-}
 
 export class Slice {
   readonly carrier: Carrier
