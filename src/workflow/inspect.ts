@@ -10,6 +10,7 @@ import { redriveWhich } from '../jobs/operator.ts'
 import { RunNotFoundError } from './errors.ts'
 import { FIND_RUN, READ_SIGNALS, READ_STEPS, READ_WAIT, REWIND } from './inspect.sql.ts'
 import type { EntryState, EntryType } from './journal.ts'
+import type { Workflow } from './workflow.ts'
 
 /** One line of a run's timeline. */
 export interface RecordedStep {
@@ -52,6 +53,12 @@ interface Named {
 }
 
 /** A run with its timeline. Undefined: unknown id, or past its retention. */
+export function getRun<Input, Parsed, Result>(
+  leasehold: object,
+  workflow: Workflow<Input, Parsed, Result>,
+  runId: string,
+): Promise<RunSnapshot<Result> | undefined>
+export function getRun(leasehold: object, workflow: Named, runId: string): Promise<RunSnapshot | undefined>
 export async function getRun(leasehold: object, workflow: Named, runId: string): Promise<RunSnapshot | undefined> {
   const { lane } = connectionOf('getRun', leasehold)
   const jobId = await findRun(lane, workflow, runId)
