@@ -96,7 +96,7 @@ test('parents, children and jobs go to their ends together', async (t) => {
   const bill = kind<number>('bill', {}).returns<number>()
   const child = workflow<number, number>('child', {}, async (run, n) => {
     await run.sleep('1d')
-    return run.job(bill, n)
+    return run.job(bill, n, { delay: '60d' })
   })
   const parent = workflow<null, number[]>('parent', {}, async (run) =>
     Promise.all([1, 2].map((n) => run.child(child, n, { name: ['child', n] }))),
