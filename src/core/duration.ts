@@ -38,6 +38,12 @@ export function durationText(ms: number): string {
   return `${ms / UNIT_MS[unit]}${unit}`
 }
 
+/** As Postgres reads it, for options in JSON. Before 15 a number of milliseconds must fit 32 bits: 24 days. */
+export function intervalText(ms: number): string {
+  const hours = Math.floor(ms / UNIT_MS.h)
+  return `${hours} hours ${(Math.round(ms) - hours * UNIT_MS.h) / 1_000} seconds`
+}
+
 function parse(value: unknown): number | undefined {
   const match = typeof value === 'string' ? /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value) : null
   return match === null ? undefined : Number(match[1]) * UNIT_MS[match[2] as Unit]

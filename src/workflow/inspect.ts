@@ -7,6 +7,7 @@ import { getJobs, type JobSnapshot } from '../inspect/jobs.ts'
 import type { JobId } from '../jobs/job.ts'
 import { FIND_RUN, READ_SIGNALS, READ_STEPS, READ_WAIT } from './inspect.sql.ts'
 import type { EntryState, EntryType } from './journal.ts'
+import type { Workflow } from './workflow.ts'
 
 /** One line of a run's timeline. */
 export interface RecordedStep {
@@ -50,6 +51,12 @@ export interface Named {
 }
 
 /** A run with its timeline. Undefined: unknown id, or past its retention. */
+export function getRun<Input, Parsed, Result>(
+  leasehold: object,
+  workflow: Workflow<Input, Parsed, Result>,
+  runId: string,
+): Promise<RunSnapshot<Result> | undefined>
+export function getRun(leasehold: object, workflow: Named, runId: string): Promise<RunSnapshot | undefined>
 export async function getRun(leasehold: object, workflow: Named, runId: string): Promise<RunSnapshot | undefined> {
   const { lane } = connectionOf('getRun', leasehold)
   const jobId = await findRun(lane, workflow, runId)

@@ -1,7 +1,7 @@
 /** The run as its code sees it. */
 import type { ClientBase, Pool } from 'pg'
 import { checkFunction, checkText } from '../core/check.ts'
-import { type Duration, durationMs } from '../core/duration.ts'
+import { type Duration, durationMs, intervalText } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
@@ -80,7 +80,7 @@ export class RunningRun implements Run {
     const named = this.#check('job', options.name ?? kind.name)
     const { partitionKey, priority = kind.priority, delay } = options
     const ofJob = { queue: kind.queue, max_attempts: kind.maxAttempts, priority, partition_key: partitionKey }
-    const delayed = delay === undefined ? {} : { delay: `${durationMs('run.job.delay', delay) / 1_000} seconds` }
+    const delayed = delay === undefined ? {} : { delay: intervalText(durationMs('run.job.delay', delay)) }
     return this.#child<Result>(named, kind as Kind, input, () => ({ ...ofJob, ...delayed }))
   }
 
@@ -97,7 +97,7 @@ export class RunningRun implements Run {
       queue: kind.queue,
       max_attempts: kind.maxAttempts,
       priority: kind.priority,
-      keep_key_for: `${kind.keepKeyMs / 1_000} seconds`,
+      keep_key_for: intervalText(kind.keepKeyMs),
       idempotency_key: options.runId ?? `${this.id}/${named}${nth === 1 ? '' : `#${nth}`}`,
     }))
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CENTURY_MS, type Duration, durationMs, durationText } from '../../src/core/duration.ts'
+import { CENTURY_MS, type Duration, durationMs, durationText, intervalText } from '../../src/core/duration.ts'
 
 test('a duration is a number of milliseconds, or a number with its unit', () => {
   const cases: [Duration, number][] = [
@@ -85,4 +85,10 @@ test('a duration is written with the largest unit that divides it', () => {
     assert.equal(durationText(ms), text)
     assert.equal(durationMs('x', text), ms)
   }
+})
+
+test('an interval is written so that no part of it overflows in an older Postgres', () => {
+  assert.equal(intervalText(0.0001), '0 hours 0 seconds')
+  assert.equal(intervalText(90_061_005), '25 hours 61.005 seconds')
+  assert.equal(intervalText(CENTURY_MS), '876000 hours 0 seconds')
 })

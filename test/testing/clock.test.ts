@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { Fatal, handle, InvalidOptionError, kind } from '../../src/index.ts'
 import { testClock } from '../../src/testing/index.ts'
 import { handleRuns, signal, start, workflow } from '../../src/workflow/index.ts'
-import { scene } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { count, scene } from '../support/worker.ts'
 
 const DAY_MS = 86_400_000
 
@@ -96,7 +97,7 @@ test('parents, children and jobs go to their ends together', async (t) => {
   const bill = kind<number>('bill', {}).returns<number>()
   const child = workflow<number, number>('child', {}, async (run, n) => {
     await run.sleep('1d')
-    return run.job(bill, n)
+    return run.job(bill, n, { delay: '60d' })
   })
   const parent = workflow<null, number[]>('parent', {}, async (run) =>
     Promise.all([1, 2].map((n) => run.child(child, n, { name: ['child', n] }))),
@@ -116,4 +117,21 @@ test('a job without a handler, and one that fails for good, are returned as they
   const [billed, mailed] = [await lh.enqueue(bill, null), await lh.enqueue(mail, null)]
   assert.equal((await clock.runToEnd([fails], mailed)).label, 'ready')
   assert.equal((await clock.runToEnd([fails], billed)).status, 'dead_letter')
+})
+
+test('a worker that runs while the clock moves takes the gap for no outage, and reclaims what has expired', async (t) => {
+  const { lh, db, log, worker, leasehold } = await scene(t)
+  const clock = await testClock(lh)
+  const bill = kind<null>('bill', {})
+  const { jobId } = await lh.enqueue(bill, null)
+  await leasehold().claim(bill, { lease: '30s' }) // And never finishes it.
+  worker([handle(bill, () => {})], { sweep: '100ms', poll: '50ms' })
+  const looked = 'from leasehold.sweep where looked_at is not null'
+  await until('it sweeps', async () => (await count(db, looked)) === 1)
+  await clock.advance('1h')
+  await until('it has ended', async () => (await lh.get(jobId))!.status === 'completed')
+  assert.deepEqual(
+    log.filter(({ message }) => message.startsWith('no sweep for a while')),
+    [],
+  )
 })
