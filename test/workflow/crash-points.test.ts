@@ -12,8 +12,7 @@ const FAST = { retry: { backoff: { first: 1, max: 1 } }, backoff: { first: 1, ma
 /** More than a run needs. */
 const ROUNDS = 12
 /** Statements that may change what becomes of a run. Housekeeping, which a process does when it starts, is left out. */
-const OF_RUNS =
-  /step\.|job\.(claim|settle|complete|turn|progress)|claim\.close|wake\.signalled|^begin|^commit|insert into/
+const OF_RUNS = /step\.|job\.(claim|settle|complete|turn)|^begin|^commit|insert into/
 /** How many die at a time. */
 const AT_ONCE = 12
 
