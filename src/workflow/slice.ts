@@ -62,6 +62,8 @@ export class Slice {
   #cancelled: Error | undefined
   #isCompensating = false
   #isOver = false
+  /** For steps: it stops, or is to be cancelled. */
+  readonly aborting = new AbortController()
   #end: (error: unknown) => void = () => {}
   /** Rejects when the run parks, or can go on no more. */
   readonly over: Promise<never>
@@ -105,10 +107,7 @@ export class Slice {
     if (this.carrier.signal.aborted && !this.#isCompensating) throw this.carrier.signal.reason
   }
 
-  /**
-   * Another worker has the run, or may have: this slice writes nothing more. Its code stands still, as it does when the run parks: a
-   * rejection in each of its branches might end the process.
-   */
+  /** Another worker may have the run. The code stands still, as when it parks: rejections in its branches might end the process. */
   abandon(): Promise<never> {
     this.#stop(new LeaseLostError(this.carrier.claimed))
     return new Promise(() => {})
@@ -231,10 +230,9 @@ export class Slice {
 
   /** The code has ended: names that it did not reach are an error, and what it left behind goes on no more. */
   async ended(): Promise<void> {
-    if (!this.#isLive && this.replay.unreached.length > 0) {
-      await this.#stillness.rest()
-      if (this.replay.unreached.length > 0) throw new WorkflowChangedError(this.#workflow, this.replay.unreached)
-    }
+    if (this.#isLive || this.replay.unreached.length === 0) return
+    await this.#stillness.rest()
+    if (this.replay.unreached.length > 0) throw new WorkflowChangedError(this.#workflow, this.replay.unreached)
   }
 
   close(): void {
@@ -250,6 +248,7 @@ export class Slice {
   #abort(reason: unknown): void {
     if (reason instanceof CancelRequestedError) this.#cancelled ??= reason
     else this.#stop(reason)
+    this.aborting.abort(reason)
     if (this.#isOver || this.#isCompensating || !this.#isLive) return
     for (const waiting of [...this.#waiting]) waiting.reject(reason)
     for (const { reject } of this.#atGate.splice(0)) reject(reason)
@@ -258,6 +257,7 @@ export class Slice {
   #stop(error: unknown): void {
     if (this.#isOver) return
     this.close()
+    this.aborting.abort(error)
     this.#end(error)
   }
 
@@ -265,8 +265,7 @@ export class Slice {
     if (this.#isOver) return
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
-      const times = [...this.#waiting].map(({ until }) => until ?? Number.POSITIVE_INFINITY)
-      this.#alarm.set(Math.min(...times, Number.POSITIVE_INFINITY))
+      this.#alarm.set(Math.min(...[...this.#waiting].map(({ until }) => until ?? Number.POSITIVE_INFINITY)))
       return
     }
     if (!this.#isLive) this.#endReplay()
