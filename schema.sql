@@ -2182,6 +2182,7 @@ AS $function$
 declare
   run record;
   child bigint;
+  existing record;
 begin
   select j.salt, j.lease_generation into run from "leasehold".job j where j.id = run_id and j.claim_id = held_by for share;
   if not found or (after_place > 0 and not exists (
@@ -2194,8 +2195,12 @@ begin
     return child; -- The reply was lost, and it is asked again.
   end if;
   select e.job_id into child from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
-  update "leasehold".job set parent_id = run_id where job.id = child;
-  if not found then
+  select j.claim_id, j.parent_id into existing from "leasehold".job j where j.id = child for update;
+  if found and existing.claim_id is not null and existing.parent_id is null then
+    return 0;
+  elsif found then
+    update "leasehold".job set parent_id = run_id where job.id = child;
+  else
     insert into "leasehold".signal (job_id, salt, sent_at, name, payload)
     select run_id, run.salt, "leasehold".clock(), 'job ' || child, "leasehold".end_of_job(ended.status, ended.result, ended.error)
     from (

@@ -230,7 +230,8 @@ create view leasehold.steps as
   from leasehold.step s left join leasehold.worker w on w.id = s.worker_id;
 
 -- A run starts a job and records that, in one transaction and under its fence. Returns the job, or null if the run is not held any
--- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now.
+-- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now. 0: a
+-- worker executes it, and does not know that its completion has to notify a run; ask again.
 create function leasehold.start_child(
   run_id bigint, held_by bigint, at_place integer, after_place integer, step_name text, of_nth integer, kind text, payload jsonb,
   options jsonb, by_worker uuid
@@ -243,6 +244,7 @@ as $$
 declare
   run record;
   child bigint;
+  existing record;
 begin
   select j.salt, j.lease_generation into run from leasehold.job j where j.id = run_id and j.claim_id = held_by for share;
   if not found or (after_place > 0 and not exists (
@@ -255,8 +257,12 @@ begin
     return child; -- The reply was lost, and it is asked again.
   end if;
   select e.job_id into child from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
-  update leasehold.job set parent_id = run_id where job.id = child;
-  if not found then
+  select j.claim_id, j.parent_id into existing from leasehold.job j where j.id = child for update;
+  if found and existing.claim_id is not null and existing.parent_id is null then
+    return 0;
+  elsif found then
+    update leasehold.job set parent_id = run_id where job.id = child;
+  else
     insert into leasehold.signal (job_id, salt, sent_at, name, payload)
     select run_id, run.salt, leasehold.clock(), 'job ' || child, leasehold.end_of_job(ended.status, ended.result, ended.error)
     from (

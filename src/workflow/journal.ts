@@ -111,8 +111,11 @@ export class Journal {
     isOurs: () => boolean,
   ): Promise<JobId | undefined> {
     const values = [...fence(lease), place, after, name, nth, kind, payload, JSON.stringify(options), this.#worker.id]
-    const rows = await whileOurs(isOurs, () => this.#lane.run<'child'>(START_CHILD, values))
-    return (rows?.[0]?.child as JobId | null | undefined) ?? undefined
+    const child = await whileOurs(isOurs, async () => {
+      const [row] = await this.#lane.run<'child'>(START_CHILD, values)
+      return row!.child === '0' ? 'busy' : row!.child
+    })
+    return (child as JobId | null | undefined) ?? undefined
   }
 }
 

@@ -52,6 +52,8 @@ export class Slice {
   #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
   #isOver = false
+  /** For steps: it stops, or is to be cancelled. */
+  readonly aborting = new AbortController()
   #end: (error: unknown) => void = () => {}
   /** Rejects when the run parks, or can go on no more. */
   readonly over: Promise<never>
@@ -103,10 +105,7 @@ export class Slice {
     if (this.carrier.signal.aborted && !this.#isCompensating) throw this.carrier.signal.reason
   }
 
-  /**
-   * Another worker has the run, or may have: this slice writes nothing more. Its code stands still, as it does when the run parks: a
-   * rejection in each of its branches might end the process.
-   */
+  /** Another worker may have the run. The code stands still, as when it parks: rejections in its branches might end the process. */
   abandon(): Promise<never> {
     this.#stop(new LeaseLostError(this.carrier.claimed))
     return new Promise(() => {})
@@ -250,6 +249,7 @@ export class Slice {
   #abort(reason: unknown): void {
     if (reason instanceof CancelRequestedError) this.#cancelled ??= reason
     else this.#stop(reason)
+    this.aborting.abort(reason)
     if (this.#isOver || this.#isCompensating || !this.#isLive) return
     this.#waits.reject(reason)
     for (const { reject } of this.#atGate.splice(0)) reject(reason)
@@ -258,6 +258,7 @@ export class Slice {
   #stop(error: unknown): void {
     if (this.#isOver) return
     this.close()
+    this.aborting.abort(error)
     this.#end(error)
   }
 

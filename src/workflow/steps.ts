@@ -141,9 +141,10 @@ export class Steps {
   }
 
   #stepOf({ type, name, nth }: Call, attempt: number): Step {
-    const { claimed, signal: ofRun } = this.#slice.carrier
+    const { claimed } = this.#slice.carrier
     // That of a cancelled run is aborted, and its compensations go on.
-    const signal = type === 'compensation' && this.#slice.isCancelled ? new AbortController().signal : ofRun
+    const signal =
+      type === 'compensation' && this.#slice.isCancelled ? new AbortController().signal : this.#slice.aborting.signal
     return { attempt, signal, effectKey: effectKey(claimed, `${type} ${name} ${nth}`) }
   }
 }

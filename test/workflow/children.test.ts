@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handle, kind, withTransaction } from '../../src/index.ts'
 import { handleRuns, type Run, start, workflow } from '../../src/workflow/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
-import { count, scene } from '../support/worker.ts'
+import { count, next, scene } from '../support/worker.ts'
 
 const task = kind<number>('task', { maxAttempts: 1 }).returns<number>()
 
@@ -110,4 +111,25 @@ test('a child run that had ended before it was asked for gives its result', asyn
     return (await lh.get(jobId))!.status === 'completed'
   })
   assert.equal((await lh.get(jobId))!.result, 8)
+})
+
+test('a run joins a run that a worker is executing, and gets its result', async (t) => {
+  const { lh, worker } = await scene(t)
+  const entered = gate()
+  const left = gate()
+  const child = workflow<number, number>('child', {}, async (run, n) => {
+    await run.step('slow', async () => {
+      entered.open()
+      await left.opened
+    })
+    return 2 * n
+  })
+  const flow = workflow<null, number>('flow', {}, (run) => Promise.resolve(run.child(child, 4, { runId: 'shared' })))
+  await start(lh, child, 4, { runId: 'shared' })
+  const busy = worker([handleRuns(flow), handleRuns(child)])
+  await entered.opened
+  const { jobId } = await start(lh, flow, null)
+  await next(busy, 'started', ({ kind }) => kind === 'flow@1')
+  left.open()
+  assert.equal((await lh.waitFor(jobId)).result, 8)
 })
