@@ -16,8 +16,9 @@ import {
 } from '../outbox/transport.ts'
 import { inRounds, reasonOf } from '../outbox/transport-parts.ts'
 import { checkConnection, type NatsClient, type NatsConnection, natsClient } from './client.ts'
-import { askApi, JetStreamError, type NewMessage, NoRespondersError, type Stored, storeAll } from './jetstream.ts'
+import { askApi, JetStreamError } from './jetstream.ts'
 import { encodeHeader, MSG_ID } from './message.ts'
+import { type NewMessage, NoRespondersError, type Stored, storeAll } from './store.ts'
 import { isSubject } from './subject.ts'
 
 /** The server's default for a payload with its headers. */
@@ -91,14 +92,13 @@ export class NatsTransport implements Transport {
   /** All at once: the connection keeps their order. */
   async #sendRound(client: NatsClient, events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
     if (this.#connection.isClosed()) throw new DestinationUnavailable('the connection is closed')
-    if (signal.aborted) throw new DestinationUnavailable('the relay stops', { cause: signal.reason })
+    throwIfAborted(signal)
     const prepared = events.map((event) => this.#messageOf(client, event))
     const messages = prepared.filter((each): each is NewMessage => !('outcome' in each))
-    const answers = await unlessAborted(storeAll(client, this.#connection, messages, this.#timeoutMs), signal)
+    const answers = await storeAll(client, this.#connection, messages, this.#timeoutMs, signal)
+    throwIfAborted(signal)
     const isUnheard = (answer: Stored | Error) => answer instanceof Error && !(answer instanceof JetStreamError)
-    if (messages.length === events.length && answers.every(isUnheard)) {
-      await this.#beThere(answers[0] as Error, messages[0]!.subject)
-    }
+    if (messages.length > 0 && answers.every(isUnheard)) await this.#beThere(answers[0] as Error, messages[0]!.subject)
     let place = 0
     return prepared.map((each) => ('outcome' in each ? each : resultOf(answers[place++]!)))
   }
@@ -143,16 +143,8 @@ function resultOf(answer: Stored | Error): SendResult {
 
 type Headers = [name: string, value: string][]
 
-/** The client has no signal: the replies are not waited for any more. `sending` never rejects. */
-function unlessAborted<T>(sending: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(new DestinationUnavailable('the relay stops', { cause: signal.reason }))
-    signal.addEventListener('abort', onAbort)
-    void sending.then((result) => {
-      signal.removeEventListener('abort', onAbort)
-      resolve(result)
-    })
-  })
+function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new DestinationUnavailable('the relay stops', { cause: signal.reason })
 }
 
 /** Printable ASCII, as the bindings of CloudEvents ask for. */
