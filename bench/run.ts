@@ -18,6 +18,7 @@ import { ratios } from './bars.ts'
 import { type Bench, FULL, QUICK, type Sizes, withProcess } from './bench.ts'
 import { CONTENDERS, type ContenderName } from './contenders/names.ts'
 import { writeDocumentation } from './documentation.ts'
+import { runOutbox } from './outbox.ts'
 import { contendersNode, installPackages } from './packages.ts'
 import type { Description } from './process/protocol.ts'
 import { Remote } from './process/remote.ts'
@@ -59,9 +60,12 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   'in-flight': inFlightScenario,
   order: orderScenario,
 }
+/** They have no peers, and are run by themselves. */
+const ALONE = ['weather', 'outbox']
 const USAGE = `Usage: npm run bench -- [options]
   --scenario <name>   one of ${Object.keys(SCENARIOS).join(', ')}; may be repeated. All unless given.
                       Or weather, alone: what holds while something else goes wrong, without peers, in minutes.
+                      Or outbox, alone: publishing and relaying, beside plainer ways; needs nats-server.
   --contender <name>  one of ${CONTENDERS.join(', ')}; may be repeated. All unless given.
   --n <jobs>          how many jobs are measured, whatever the scenario; the burdens keep their size.
   --minutes <m>       how long held-snapshot-long goes on; 3 unless given, and 10 shows more.
@@ -81,9 +85,11 @@ interface Arguments {
 function readArguments(): Arguments {
   const { scenario, contender, n, minutes, quick, json, 'write-docs': writeDocs } = parsed()
   const names = scenario ?? (quick ? ['drain'] : Object.keys(SCENARIOS))
-  if (names.includes('weather') && names.length > 1) throw new UsageError('The scenario weather is run alone.')
-  for (const name of names)
-    if (name !== 'weather' && !Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
+  for (const name of names) {
+    const isAlone = ALONE.includes(name)
+    if (isAlone && names.length > 1) throw new UsageError(`The scenario ${name} is run alone.`)
+    if (!isAlone && !Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
+  }
   for (const name of contender ?? [])
     if (!CONTENDERS.some((known) => known === name)) throw new UsageError(`There is no contender ${name}.`)
   const contenders = CONTENDERS.filter((name) => contender === undefined || contender.includes(name))
@@ -119,6 +125,7 @@ async function run({ names, contenders, sizes, quick, writeDocs, json }: Argumen
   const seconds = () => Math.round((performance.now() - began) / 1000)
   const say = (text: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${text}\n`)
   if (names[0] === 'weather') return runWeather(json, say)
+  if (names[0] === 'outbox') return runOutbox({ quick, json })
   await installPackages(say)
   const node = contendersNode()
   const server = await BenchServer.start(18)

@@ -53,7 +53,7 @@ export class NatsTransport implements Transport {
   readonly #subjectOf: (event: OutgoingEvent) => string
   readonly #timeoutMs: number
   /** An event is measured by the relay and here, and then sent. */
-  readonly #headers = new WeakMap<OutgoingEvent, Headers>()
+  readonly #measured = new WeakMap<OutgoingEvent, Measured>()
 
   /** The connection stays yours. */
   constructor(connection: NatsConnection, options: NatsTransportOptions) {
@@ -72,8 +72,7 @@ export class NatsTransport implements Transport {
   }
 
   sizeOf(event: OutgoingEvent): number {
-    const lines = this.#headersOf(event).map(([name, value]) => name.length + value.length + PER_HEADER_BYTES)
-    return lines.reduce((sum, bytes) => sum + bytes, HEAD_BYTES) + (event.data?.length ?? 0)
+    return this.#measure(event).bytes
   }
 
   async send(events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
@@ -83,9 +82,12 @@ export class NatsTransport implements Transport {
 
   async close(): Promise<void> {}
 
-  #headersOf(event: OutgoingEvent): Headers {
-    const known = this.#headers.get(event) ?? headersOf(event)
-    this.#headers.set(event, known)
+  #measure(event: OutgoingEvent): Measured {
+    let known = this.#measured.get(event)
+    if (known === undefined) {
+      known = measured(event)
+      this.#measured.set(event, known)
+    }
     return known
   }
 
@@ -105,9 +107,10 @@ export class NatsTransport implements Transport {
 
   /** The message of an event, or why it cannot be sent. */
   #messageOf(client: NatsClient, event: OutgoingEvent): NewMessage | SendResult {
+    const { headers, bytes } = this.#measure(event)
+    const { eventBytes } = this.limits
     // The server would close the connection.
-    const isTooLarge = this.sizeOf(event) > this.limits.eventBytes
-    if (isTooLarge) return { outcome: 'refused_for_good', reason: `larger than ${this.limits.eventBytes} bytes` }
+    if (bytes > eventBytes) return { outcome: 'refused_for_good', reason: `larger than ${eventBytes} bytes` }
     let subject: string
     try {
       subject = this.#subjectOf(event)
@@ -115,9 +118,8 @@ export class NatsTransport implements Transport {
       return { outcome: 'refused_for_now', reason: reasonOf(error) }
     }
     if (!isSubject(subject)) return { outcome: 'refused_for_good', reason: 'its subject is not one of NATS' }
-    const headers = client.headers()
-    for (const [name, value] of this.#headersOf(event)) headers.append(name, value)
-    return { subject, data: event.data ?? NO_DATA, headers }
+    // Header by header the client checks the name, and looks for it among the others.
+    return { subject, data: event.data ?? NO_DATA, headers: client.MsgHdrsImpl.fromRecord(headers) }
   }
 
   /**
@@ -141,20 +143,28 @@ function resultOf(answer: Stored | Error): SendResult {
   return { outcome: isForGood ? 'refused_for_good' : 'refused_for_now', reason: reasonOf(answer) }
 }
 
-type Headers = [name: string, value: string][]
-
 function throwIfAborted(signal: AbortSignal): void {
   if (signal.aborted) throw new DestinationUnavailable('the relay stops', { cause: signal.reason })
 }
 
+/** The headers of an event, by their names, and what it takes with them. */
+interface Measured {
+  readonly headers: Record<string, string[]>
+  readonly bytes: number
+}
+
 /** Printable ASCII, as the bindings of CloudEvents ask for. */
-function headersOf(event: OutgoingEvent): Headers {
-  const { datacontenttype, ...attributes } = attributesOf(event)
-  const entries = Object.entries(attributes).map(([name, value]): Headers[number] => [
-    `ce-${name}`,
-    encodeHeader(value),
-  ])
-  if (datacontenttype !== undefined) entries.push(['content-type', encodeHeader(datacontenttype)])
-  entries.push([MSG_ID, event.id])
-  return entries
+function measured(event: OutgoingEvent): Measured {
+  const headers: Record<string, string[]> = {}
+  let bytes = HEAD_BYTES + (event.data?.length ?? 0)
+  const add = (name: string, value: string) => {
+    headers[name] = [value]
+    bytes += name.length + value.length + PER_HEADER_BYTES
+  }
+  const attributes = attributesOf(event)
+  for (const name in attributes) {
+    add(name === 'datacontenttype' ? 'content-type' : `ce-${name}`, encodeHeader(attributes[name]!))
+  }
+  add(MSG_ID, encodeHeader(event.id))
+  return { headers, bytes }
 }
