@@ -12,16 +12,11 @@ import pg from 'pg'
 import { handle, kind, Leasehold, queue, withTransaction } from '../src/index.ts'
 import { deliver, destination, inProcess, type NewEvent, Outbox, type Transport } from '../src/outbox/index.ts'
 import { startNats } from '../tools/nats.ts'
-import { readOptions, runOrExplain } from './arguments.ts'
 import { measure } from './floor/measure.ts'
 import { CREATE_BASELINE, DELETE_MESSAGE, FILL_BASELINE, INSERT_EVENT, NEXT_MESSAGES, TAKE_TURN } from './outbox.sql.ts'
 import { emptyStream, natsTransport, publishBare } from './outbox-nats.ts'
 import { BenchServer, type Database } from './server.ts'
 import { median } from './statistics.ts'
-
-const USAGE = `Usage: npm run bench:outbox -- [options]
-  --quick  a few events and rounds, to see that everything runs.
-  --json   one line of JSON, the last of the output.`
 
 const KEYS = 1_000
 const BULK = 1_000
@@ -43,7 +38,7 @@ interface Sizes {
 
 type Figures = Map<string, number[]>
 
-async function run({ quick, json }: { quick: boolean; json: boolean }): Promise<void> {
+export async function runOutbox({ quick, json }: { quick: boolean; json: boolean }): Promise<void> {
   const sizes: Sizes = quick
     ? { publishes: 100, events: 2_000, baseline: 300, rounds: 1 }
     : { publishes: 1_000, events: 50_000, baseline: 2_000, rounds: 3 }
@@ -269,8 +264,3 @@ function report(figures: Figures, json: boolean): void {
     console.log(`${name}: ${value} (${bar}: ${holds ? 'holds' : 'missed'})`)
   if (json) console.log(JSON.stringify({ bars }))
 }
-
-await runOrExplain(() => {
-  const flag = { type: 'boolean', default: false } as const
-  return run(readOptions({ quick: flag, json: flag }))
-}, USAGE)

@@ -18,6 +18,7 @@ import { ratios } from './bars.ts'
 import { type Bench, FULL, QUICK, type Sizes, withProcess } from './bench.ts'
 import { CONTENDERS, type ContenderName } from './contenders/names.ts'
 import { writeDocumentation } from './documentation.ts'
+import { runOutbox } from './outbox.ts'
 import { contendersNode, installPackages } from './packages.ts'
 import type { Description } from './process/protocol.ts'
 import { Remote } from './process/remote.ts'
@@ -61,11 +62,11 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   order: orderScenario,
 }
 /** They have contenders and results of their own. */
-const ALONE = ['weather', 'workflow']
+const ALONE = ['weather', 'outbox', 'workflow']
 const USAGE = `Usage: npm run bench -- [options]
   --scenario <name>   one of ${Object.keys(SCENARIOS).join(', ')}; may be repeated. All unless given.
                       Or one of these, alone. weather: what holds while something else goes wrong, without peers, in minutes.
-                      workflow: durable workflows, beside DBOS.
+                      outbox: publishing and relaying, beside plainer ways; needs nats-server. workflow: beside DBOS.
   --contender <name>  one of ${CONTENDERS.join(', ')}; may be repeated. All unless given.
   --n <jobs>          how many jobs are measured, whatever the scenario; the burdens keep their size.
   --minutes <m>       how long held-snapshot-long goes on; 3 unless given, and 10 shows more.
@@ -86,8 +87,9 @@ function readArguments(): Arguments {
   const { scenario, contender, n, minutes, quick, json, 'write-docs': writeDocs } = parsed()
   const names = scenario ?? (quick ? ['drain'] : Object.keys(SCENARIOS))
   for (const name of names) {
-    if (ALONE.includes(name) && names.length > 1) throw new UsageError(`The scenario ${name} is run alone.`)
-    if (!ALONE.includes(name) && !Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
+    const isAlone = ALONE.includes(name)
+    if (isAlone && names.length > 1) throw new UsageError(`The scenario ${name} is run alone.`)
+    if (!isAlone && !Object.hasOwn(SCENARIOS, name)) throw new UsageError(`There is no scenario ${name}.`)
   }
   for (const name of contender ?? [])
     if (!CONTENDERS.some((known) => known === name)) throw new UsageError(`There is no contender ${name}.`)
@@ -125,6 +127,7 @@ async function run({ names, contenders, sizes, quick, writeDocs, json }: Argumen
   const say = (text: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${text}\n`)
   if (names[0] === 'weather') return runWeather(json, say)
   if (names[0] === 'workflow') return runWorkflow(quick, json, say)
+  if (names[0] === 'outbox') return runOutbox({ quick, json })
   await installPackages(say)
   const node = contendersNode()
   const server = await BenchServer.start(18)

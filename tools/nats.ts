@@ -42,12 +42,16 @@ export interface NatsOptions {
   readonly size?: number
   /** Clients must have them. */
   readonly login?: { readonly user: string; readonly pass: string }
+  /** The text of a configuration file. */
+  readonly config?: string
 }
 
-export async function startNats({ size = 1, login }: NatsOptions = {}): Promise<Nats> {
+export async function startNats({ size = 1, login, config }: NatsOptions = {}): Promise<Nats> {
   const program = await findNats()
   const home = fs.mkdtempSync(join(tmpdir(), 'leasehold-nats-'))
   const ports = await distinctPorts(2 * size)
+  const file = join(home, 'nats.conf')
+  if (config !== undefined) fs.writeFileSync(file, config)
   const [own, routes] = [ports.slice(0, size), ports.slice(size)]
   const servers = own.map((port, index) => {
     const directory = join(home, String(index))
@@ -58,7 +62,8 @@ export async function startNats({ size = 1, login }: NatsOptions = {}): Promise<
     ]
     const args = ['-a', '127.0.0.1', '-p', String(port), '-n', name, '-js', '-sd', directory]
     const auth = login === undefined ? [] : ['--user', login.user, '--pass', login.pass]
-    return new Server(program, [...args, ...auth, ...(size > 1 ? cluster : [])], name, `nats://127.0.0.1:${port}`)
+    const more = [...auth, ...(config === undefined ? [] : ['-c', file]), ...(size > 1 ? cluster : [])]
+    return new Server(program, [...args, ...more], name, `nats://127.0.0.1:${port}`)
   })
   const stop = async () => {
     await Promise.all(servers.map((server) => server.kill()))

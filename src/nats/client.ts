@@ -3,7 +3,7 @@ import type * as Client from '@nats-io/transport-node'
 import { InvalidOptionError } from '../core/errors.ts'
 
 export type { Msg, MsgHdrs, NatsConnection } from '@nats-io/transport-node'
-export type NatsClient = Pick<typeof Client, 'createInbox' | 'headers'>
+export type NatsClient = Pick<typeof Client, 'createInbox' | 'headers' | 'MsgHdrsImpl'>
 
 export const PACKAGE = '@nats-io/transport-node'
 

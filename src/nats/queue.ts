@@ -14,8 +14,9 @@ import { withDeadline } from '../core/timer.ts'
 import type { Refusal } from '../runtime/batcher.ts'
 import { type Msg, type NatsConnection, natsClient } from './client.ts'
 import { type ConsumerConfig, makeReady } from './durable.ts'
-import { JetStreamError, newInbox, storeAll } from './jetstream.ts'
+import { JetStreamError, newInbox } from './jetstream.ts'
 import { MSG_ID, type NatsDelivery, toDelivery } from './message.ts'
+import { storeAll } from './store.ts'
 
 /** How long a pull waits for its first message. */
 export const WAIT_MS = 20_000

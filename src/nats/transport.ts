@@ -16,8 +16,9 @@ import {
 } from '../outbox/transport.ts'
 import { inRounds, reasonOf } from '../outbox/transport-parts.ts'
 import { checkConnection, type NatsClient, type NatsConnection, natsClient } from './client.ts'
-import { askApi, JetStreamError, type NewMessage, NoRespondersError, type Stored, storeAll } from './jetstream.ts'
+import { askApi, JetStreamError } from './jetstream.ts'
 import { encodeHeader, MSG_ID } from './message.ts'
+import { type NewMessage, NoRespondersError, type Stored, storeAll } from './store.ts'
 import { isSubject } from './subject.ts'
 
 /** The server's default for a payload with its headers. */
@@ -52,7 +53,7 @@ export class NatsTransport implements Transport {
   readonly #subjectOf: (event: OutgoingEvent) => string
   readonly #timeoutMs: number
   /** An event is measured by the relay and here, and then sent. */
-  readonly #headers = new WeakMap<OutgoingEvent, Headers>()
+  readonly #measured = new WeakMap<OutgoingEvent, Measured>()
 
   /** The connection stays yours. */
   constructor(connection: NatsConnection, options: NatsTransportOptions) {
@@ -71,8 +72,7 @@ export class NatsTransport implements Transport {
   }
 
   sizeOf(event: OutgoingEvent): number {
-    const lines = this.#headersOf(event).map(([name, value]) => name.length + value.length + PER_HEADER_BYTES)
-    return lines.reduce((sum, bytes) => sum + bytes, HEAD_BYTES) + (event.data?.length ?? 0)
+    return this.#measure(event).bytes
   }
 
   async send(events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
@@ -82,32 +82,35 @@ export class NatsTransport implements Transport {
 
   async close(): Promise<void> {}
 
-  #headersOf(event: OutgoingEvent): Headers {
-    const known = this.#headers.get(event) ?? headersOf(event)
-    this.#headers.set(event, known)
+  #measure(event: OutgoingEvent): Measured {
+    let known = this.#measured.get(event)
+    if (known === undefined) {
+      known = measured(event)
+      this.#measured.set(event, known)
+    }
     return known
   }
 
   /** All at once: the connection keeps their order. */
   async #sendRound(client: NatsClient, events: readonly OutgoingEvent[], signal: AbortSignal): Promise<SendResult[]> {
     if (this.#connection.isClosed()) throw new DestinationUnavailable('the connection is closed')
-    if (signal.aborted) throw new DestinationUnavailable('the relay stops', { cause: signal.reason })
+    throwIfAborted(signal)
     const prepared = events.map((event) => this.#messageOf(client, event))
     const messages = prepared.filter((each): each is NewMessage => !('outcome' in each))
-    const answers = await unlessAborted(storeAll(client, this.#connection, messages, this.#timeoutMs), signal)
+    const answers = await storeAll(client, this.#connection, messages, this.#timeoutMs, signal)
+    throwIfAborted(signal)
     const isUnheard = (answer: Stored | Error) => answer instanceof Error && !(answer instanceof JetStreamError)
-    if (messages.length === events.length && answers.every(isUnheard)) {
-      await this.#beThere(answers[0] as Error, messages[0]!.subject)
-    }
+    if (messages.length > 0 && answers.every(isUnheard)) await this.#beThere(answers[0] as Error, messages[0]!.subject)
     let place = 0
     return prepared.map((each) => ('outcome' in each ? each : resultOf(answers[place++]!)))
   }
 
   /** The message of an event, or why it cannot be sent. */
   #messageOf(client: NatsClient, event: OutgoingEvent): NewMessage | SendResult {
+    const { headers, bytes } = this.#measure(event)
+    const { eventBytes } = this.limits
     // The server would close the connection.
-    const isTooLarge = this.sizeOf(event) > this.limits.eventBytes
-    if (isTooLarge) return { outcome: 'refused_for_good', reason: `larger than ${this.limits.eventBytes} bytes` }
+    if (bytes > eventBytes) return { outcome: 'refused_for_good', reason: `larger than ${eventBytes} bytes` }
     let subject: string
     try {
       subject = this.#subjectOf(event)
@@ -115,9 +118,8 @@ export class NatsTransport implements Transport {
       return { outcome: 'refused_for_now', reason: reasonOf(error) }
     }
     if (!isSubject(subject)) return { outcome: 'refused_for_good', reason: 'its subject is not one of NATS' }
-    const headers = client.headers()
-    for (const [name, value] of this.#headersOf(event)) headers.append(name, value)
-    return { subject, data: event.data ?? NO_DATA, headers }
+    // Header by header the client checks the name, and looks for it among the others.
+    return { subject, data: event.data ?? NO_DATA, headers: client.MsgHdrsImpl.fromRecord(headers) }
   }
 
   /**
@@ -141,28 +143,28 @@ function resultOf(answer: Stored | Error): SendResult {
   return { outcome: isForGood ? 'refused_for_good' : 'refused_for_now', reason: reasonOf(answer) }
 }
 
-type Headers = [name: string, value: string][]
+function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new DestinationUnavailable('the relay stops', { cause: signal.reason })
+}
 
-/** The client has no signal: the replies are not waited for any more. `sending` never rejects. */
-function unlessAborted<T>(sending: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(new DestinationUnavailable('the relay stops', { cause: signal.reason }))
-    signal.addEventListener('abort', onAbort)
-    void sending.then((result) => {
-      signal.removeEventListener('abort', onAbort)
-      resolve(result)
-    })
-  })
+/** The headers of an event, by their names, and what it takes with them. */
+interface Measured {
+  readonly headers: Record<string, string[]>
+  readonly bytes: number
 }
 
 /** Printable ASCII, as the bindings of CloudEvents ask for. */
-function headersOf(event: OutgoingEvent): Headers {
-  const { datacontenttype, ...attributes } = attributesOf(event)
-  const entries = Object.entries(attributes).map(([name, value]): Headers[number] => [
-    `ce-${name}`,
-    encodeHeader(value),
-  ])
-  if (datacontenttype !== undefined) entries.push(['content-type', encodeHeader(datacontenttype)])
-  entries.push([MSG_ID, event.id])
-  return entries
+function measured(event: OutgoingEvent): Measured {
+  const headers: Record<string, string[]> = {}
+  let bytes = HEAD_BYTES + (event.data?.length ?? 0)
+  const add = (name: string, value: string) => {
+    headers[name] = [value]
+    bytes += name.length + value.length + PER_HEADER_BYTES
+  }
+  const attributes = attributesOf(event)
+  for (const name in attributes) {
+    add(name === 'datacontenttype' ? 'content-type' : `ce-${name}`, encodeHeader(attributes[name]!))
+  }
+  add(MSG_ID, encodeHeader(event.id))
+  return { headers, bytes }
 }

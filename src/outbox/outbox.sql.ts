@@ -28,9 +28,10 @@ select name, transport, on_dead_letter, paused, unsent, dead_letters,
 from leasehold.destinations order by name`
 
 // The events of a batch, until their data come to $3 bytes; the first in any case. Those behind are asked for by the next
-// statement. An event that is missing is a row without an id.   $1 ids  $2 when they were published
+// statement. An event that is missing is a row without a source. Its id and its key are those of the job.
+//   $1 ids  $2 when they were published
 export const LOAD_EVENTS = `-- event.load
-select e.id, e.source, e.type, e.subject, coalesce(e.key, e.id::text) as key, e.data_content_type, e.data_schema, e.extensions,
+select e.source, e.type, e.subject, e.data_content_type, e.data_schema, e.extensions,
   to_char(e.time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as time, encode(e.data, 'hex') as data
 from (
   select i.nth, e.*, sum(coalesce(length(e.data), 0)) over (order by i.nth) as bytes

@@ -5,7 +5,7 @@
  *
  * A job is completed after its event was acknowledged, never before. If the process dies in between, the job is swept and the event
  * is sent again with the same id: a duplicate, never a loss. The next event of a key starts when the one before was acknowledged,
- * since its job does (decisions/0034), so a batch has one event of each key.
+ * since its job does (decisions/0034), so a batch has one event of each key, or a run of a key where the transport takes runs.
  *
  * Each destination has its own queue and its own slots: a dead one fills its own and no other. While it is away the relay keeps
  * the batches that it has, tries again with growing delays, and claims no more.

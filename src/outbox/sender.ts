@@ -3,7 +3,7 @@ import { backoffMs } from '../core/backoff.ts'
 import { Fatal, RetryAfter, Snooze } from '../core/steering.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
-import { type Handler, handleBatch } from '../worker/handler.ts'
+import { type Handler, handleBatch, inRuns } from '../worker/handler.ts'
 import type { BatchJob } from '../worker/job.ts'
 import type { EventReference } from './destination.ts'
 import { LOAD_EVENTS } from './outbox.sql.ts'
@@ -20,8 +20,13 @@ const AWAY_BACKOFF = { firstMs: 100, maxMs: 5_000 }
 
 type SendJob = BatchJob<EventReference>
 
-interface Outgoing {
+interface Placed {
   readonly job: SendJob
+  /** In the call. */
+  readonly place: number
+}
+
+interface Outgoing extends Placed {
   readonly event: OutgoingEvent
   readonly bytes: number
 }
@@ -32,6 +37,8 @@ interface Call {
   readonly began: number
   /** Since when the destination was away, in this call. */
   awaySince: number | undefined
+  /** Keys of which an event was not sent, and its place: none of those behind it is sent in this call. */
+  readonly stopped: Map<string | null, number>
 }
 
 export class Sender {
@@ -43,20 +50,22 @@ export class Sender {
   constructor(connection: Connection, delivery: Delivery) {
     this.#connection = connection
     this.#delivery = delivery
-    const { destination, size, concurrency } = delivery
-    this.handler = handleBatch(destination.kind, (jobs, signal) => this.#deliver(jobs, signal), { size, concurrency })
+    const { destination, transport, size, concurrency } = delivery
+    const send = (jobs: readonly SendJob[], signal: AbortSignal) => this.#deliver(jobs, signal)
+    const handler = handleBatch(destination.kind, send, { size, concurrency })
+    this.handler = transport.takesRuns === true ? inRuns(handler) : handler
   }
 
   async #deliver(jobs: readonly SendJob[], signal: AbortSignal): Promise<void> {
-    const call: Call = { signal, began: monotonicMs(), awaySince: undefined }
+    const call: Call = { signal, began: monotonicMs(), awaySince: undefined, stopped: new Map() }
     for (let from = 0; from < jobs.length; ) {
       const events = await this.#load(jobs.slice(from))
-      const loaded = jobs.slice(from, from + events.length)
+      const batches = this.#cut(jobs, from, events, call)
       from += events.length
       // Those behind have waited for the first: some may be cancelled, or their lease lost. A signal costs more than the rest of
       // what is done here for an event, so the first ones are not asked.
-      for (const [nth, batch] of this.#cut(loaded, events).entries()) {
-        await this.#send(nth === 0 ? batch : batch.filter(mayGoOn), call)
+      for (const [nth, batch] of batches.entries()) {
+        await this.#send(nth === 0 ? batch : batch.filter((one) => mayGoOn(one, call)), call)
       }
     }
   }
@@ -68,24 +77,32 @@ export class Sender {
       jobs.map(({ input }) => input.at),
       LOADED_BYTES,
     ])
-    return rows.map((row, place) => (row.id === null ? undefined : eventOf(row, jobs[place]!.attempt)))
+    return rows.map((row, place) => (row.source === null ? undefined : eventOf(row, jobs[place]!)))
   }
 
   /** Settles what cannot be sent, and cuts the rest into what the transport takes at once. */
-  #cut(jobs: readonly SendJob[], events: readonly (OutgoingEvent | undefined)[]): Outgoing[][] {
+  #cut(
+    jobs: readonly SendJob[],
+    from: number,
+    events: readonly (OutgoingEvent | undefined)[],
+    call: Call,
+  ): Outgoing[][] {
     const { transport, size } = this.#delivery
     const { batchBytes, eventBytes } = transport.limits
     const batches: Outgoing[][] = []
     let room = 0
-    for (const [place, job] of jobs.entries()) {
-      const event = events[place]
+    for (const [nth, event] of events.entries()) {
+      const place = from + nth
+      const job = jobs[place]!
+      const placed = { job, place }
+      if (isStopped(placed, call)) continue
       if (event === undefined) {
-        job.fail(new Fatal(`event ${job.input.id} is not in the database; it is past its retention`))
+        stop(placed, new Fatal(`event ${job.input.id} is not in the database; it is past its retention`), call)
         continue
       }
       const bytes = transport.sizeOf(event)
       if (bytes > eventBytes) {
-        job.fail(new Fatal(`the event has ${bytes} bytes, and ${transport.name} takes at most ${eventBytes}`))
+        stop(placed, new Fatal(`the event has ${bytes} bytes, and ${transport.name} takes at most ${eventBytes}`), call)
         continue
       }
       if (batches.length === 0 || bytes > room || batches.at(-1)!.length === size) {
@@ -93,7 +110,7 @@ export class Sender {
         room = batchBytes
       }
       room -= bytes
-      batches.at(-1)!.push({ job, event, bytes })
+      batches.at(-1)!.push({ job, place, event, bytes })
     }
     return batches
   }
@@ -101,9 +118,9 @@ export class Sender {
   async #send(batch: readonly Outgoing[], call: Call): Promise<void> {
     const { signal } = call
     for (let [failures, sendable] = [1, batch]; sendable.length > 0; failures++) {
-      if (monotonicMs() - call.began > CALL_MS) return snooze(sendable, 0)
+      if (monotonicMs() - call.began > CALL_MS) return snooze(sendable, 0, call)
       try {
-        settle(sendable, await this.#ask(sendable, signal))
+        settle(sendable, await this.#ask(sendable, signal), call)
         call.awaySince = undefined
         this.#isBack()
         return
@@ -114,9 +131,9 @@ export class Sender {
         this.#wentAway(error)
         call.awaySince ??= monotonicMs()
         const delayMs = backoffMs(failures, AWAY_BACKOFF)
-        if (monotonicMs() - call.awaySince + delayMs > PATIENCE_MS) return snooze(sendable, AWAY_BACKOFF.maxMs)
+        if (monotonicMs() - call.awaySince + delayMs > PATIENCE_MS) return snooze(sendable, AWAY_BACKOFF.maxMs, call)
         await sleep(delayMs, signal)
-        sendable = sendable.filter(mayGoOn)
+        sendable = sendable.filter((one) => mayGoOn(one, call))
       }
     }
   }
@@ -137,8 +154,8 @@ export class Sender {
 
   /** The transport threw, perhaps because of one of them: that one must not hold up the others. */
   async #oneByOne(batch: readonly Outgoing[], error: unknown, call: Call): Promise<void> {
-    if (batch.length === 1) batch[0]!.job.fail(error)
-    else for (const one of batch) if (mayGoOn(one)) await this.#send([one], call)
+    if (batch.length === 1) stop(batch[0]!, error, call)
+    else for (const one of batch) if (mayGoOn(one, call)) await this.#send([one], call)
   }
 
   #wentAway(error: Error): void {
@@ -158,43 +175,54 @@ export class Sender {
 }
 
 /** They go back, and spend no attempt. */
-function snooze(batch: readonly Outgoing[], delayMs: number): void {
-  for (const { job } of batch) job.fail(new Snooze(delayMs))
+function snooze(batch: readonly Outgoing[], delayMs: number, call: Call): void {
+  for (const one of batch) stop(one, new Snooze(delayMs), call)
 }
 
 /** A job that was cancelled, or whose lease is lost, is not sent any more. */
-function mayGoOn({ job }: Outgoing): boolean {
-  if (!job.signal.aborted) return true
-  job.fail(job.signal.reason)
+function mayGoOn(one: Placed, call: Call): boolean {
+  if (isStopped(one, call)) return false
+  if (!one.job.signal.aborted) return true
+  stop(one, one.job.signal.reason, call)
   return false
 }
 
-function settle(batch: readonly Outgoing[], results: readonly SendResult[]): void {
-  for (const [place, { job }] of batch.entries()) {
-    const result = results[place]!
-    if (result.outcome === 'acknowledged') job.succeed()
-    else if (result.outcome === 'refused_for_good') job.fail(new Fatal(result.reason))
-    else if (result.outcome === 'refused_for_now' && result.retryAfterMs !== undefined) {
-      job.fail(new RetryAfter(result.retryAfterMs, result.reason))
-    } else job.fail(new Error(result.reason))
+/** The event is not sent, or not known to be. */
+function stop({ job, place }: Placed, error: unknown, { stopped }: Call): void {
+  job.fail(error)
+  stopped.set(job.partitionKey, Math.min(place, stopped.get(job.partitionKey) ?? place))
+}
+
+/** An event of its key that is ahead of it in this call was not sent, so its job goes back, and spends no attempt. */
+function isStopped({ job, place }: Placed, { stopped }: Call): boolean {
+  if (stopped.size === 0 || place <= (stopped.get(job.partitionKey) ?? place)) return false
+  job.fail(new Snooze(0))
+  return true
+}
+
+function settle(batch: readonly Outgoing[], results: readonly SendResult[], call: Call): void {
+  for (const [nth, one] of batch.entries()) {
+    if (isStopped(one, call)) continue
+    const result = results[nth]!
+    if (result.outcome === 'acknowledged') one.job.succeed()
+    else stop(one, errorOf(result), call)
   }
 }
 
-type Column =
-  | 'id'
-  | 'source'
-  | 'type'
-  | 'subject'
-  | 'key'
-  | 'data_content_type'
-  | 'data_schema'
-  | 'extensions'
-  | 'time'
-  | 'data'
+function errorOf(result: Exclude<SendResult, { readonly outcome: 'acknowledged' }>): Error {
+  if (result.outcome === 'refused_for_good') return new Fatal(result.reason)
+  if (result.retryAfterMs === undefined) return new Error(result.reason)
+  return new RetryAfter(result.retryAfterMs, result.reason)
+}
 
-function eventOf(row: Readonly<Record<Column, string | null>>, attempt: number): OutgoingEvent {
+type Column = 'source' | 'type' | 'subject' | 'data_content_type' | 'data_schema' | 'extensions' | 'time' | 'data'
+
+function eventOf(
+  row: Readonly<Record<Column, string | null>>,
+  { input, partitionKey, attempt }: SendJob,
+): OutgoingEvent {
   return {
-    id: row.id!,
+    id: input.id,
     source: row.source!,
     type: row.type!,
     subject: row.subject ?? undefined,
@@ -202,7 +230,7 @@ function eventOf(row: Readonly<Record<Column, string | null>>, attempt: number):
     dataContentType: row.data_content_type ?? undefined,
     dataSchema: row.data_schema ?? undefined,
     extensions: row.extensions === null ? {} : JSON.parse(row.extensions),
-    key: row.key!,
+    key: partitionKey!,
     data: row.data === null ? undefined : Buffer.from(row.data, 'hex'),
     attempt,
   }

@@ -68,6 +68,11 @@ export interface Transport {
   readonly ordering: 'none' | 'key'
   /** For how long the broker itself drops a second copy of an event, by its id. 0: it delivers both. */
   readonly dedupeWindowMs: number
+  /**
+   * Whether a batch may have several events of a key, in their order. Then send() begins none of them before the one before it was
+   * acknowledged, and sends none of that key after a refusal. Default: false, and a batch of the relay has one event of each key.
+   */
+  readonly takesRuns?: boolean
   /** How many bytes the event takes in a request. */
   sizeOf(event: OutgoingEvent): number
   /**

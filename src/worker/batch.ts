@@ -16,10 +16,32 @@ export interface Settle {
   reject(error: unknown): void
 }
 
-interface Joined {
+/** A job that has joined: the promise of its part in the call. One object, since there is one for every job of every batch. */
+class Joined implements Settle {
   readonly job: BatchJob
-  readonly settle: Settle
-  hasOutcome: boolean
+  readonly #resolve: (result: unknown) => void
+  readonly #reject: (error: unknown) => void
+  hasOutcome = false
+
+  constructor(
+    make: (settle: Settle) => BatchJob,
+    resolve: (result: unknown) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#resolve = resolve
+    this.#reject = reject
+    this.job = make(this)
+  }
+
+  resolve(result: unknown): void {
+    this.hasOutcome = true
+    this.#resolve(result)
+  }
+
+  reject(error: unknown): void {
+    this.hasOutcome = true
+    this.#reject(error)
+  }
 }
 
 export class Batch {
@@ -31,6 +53,8 @@ export class Batch {
   /** Those that have not ended. */
   readonly #jobs = new Set<HeldJob>()
   readonly #joined = new Map<HeldJob, Joined>()
+  /** How many of those that have not ended have not joined either. */
+  #missing = 0
   #added = 0
   #addedBefore = 0
   #isOpen = true
@@ -53,6 +77,7 @@ export class Batch {
   /** This job starts in here. */
   add(job: HeldJob): void {
     this.#added++
+    this.#missing++
     this.#jobs.add(job)
     job.batch = this
   }
@@ -60,27 +85,31 @@ export class Batch {
   /** The job has its input. Resolves or rejects with its part of the call. */
   join(held: HeldJob, make: (settle: Settle) => BatchJob): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const first = (end: (value: unknown) => void) => (value: unknown) => {
-        joined.hasOutcome = true
-        end(value)
-      }
-      const settle = { resolve: first(resolve), reject: first(reject) }
-      const joined = { job: make(settle), settle, hasOutcome: false }
-      this.#joined.set(held, joined)
+      if (this.#jobs.has(held)) this.#missing--
+      this.#joined.set(held, new Joined(make, resolve, reject))
       this.#callWhenComplete()
     })
   }
 
   /** The job has ended. Returns whether the slot is free now. */
   leave(held: HeldJob): boolean {
-    this.#jobs.delete(held)
-    if (this.#joined.get(held)?.hasOutcome === false) this.#isAbandoned = true
+    if (!this.#jobs.delete(held)) return this.#becomesFree() // It was withdrawn before.
+    const joined = this.#joined.get(held)
+    if (joined === undefined) this.#missing--
+    else if (!joined.hasOutcome) this.#isAbandoned = true
     if (this.#jobs.size === 0) this.#isOpen = false
     else {
       this.#callWhenComplete()
       this.aborted()
     }
     return this.#becomesFree()
+  }
+
+  /** The job goes back behind one that has not succeeded; the call goes on without it. Returns whether the slot is free now. */
+  withdraw(held: HeldJob): boolean {
+    const joined = this.#joined.get(held)
+    if (joined !== undefined) joined.hasOutcome = true
+    return this.leave(held)
   }
 
   #becomesFree(): boolean {
@@ -112,8 +141,7 @@ export class Batch {
   }
 
   #callWhenComplete(): void {
-    if (this.#isOpen || this.#isCalled) return
-    for (const job of this.#jobs) if (!this.#joined.has(job)) return
+    if (this.#isOpen || this.#isCalled || this.#missing > 0) return
     this.#isCalled = true
     const joined = [...this.#jobs].map((job) => this.#joined.get(job)!)
     if (joined.length === 0) return
@@ -128,9 +156,9 @@ export class Batch {
         this.#abort.signal,
       )
       if (returned !== undefined) throw new TypeError(RETURNS_NOTHING)
-      for (const { settle } of joined) settle.resolve(undefined)
+      for (const one of joined) one.resolve(undefined)
     } catch (error) {
-      for (const { settle } of joined) settle.reject(error)
+      for (const one of joined) one.reject(error)
     }
     this.#hasReturned = true
     if (this.#becomesFree()) this.#onFree()

@@ -21,8 +21,9 @@ import { ScanCursors } from '../jobs/scan-cursors.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
+import type { ClaimDemand } from './kind-slots.ts'
 import type { Runner } from './runner.ts'
-import type { ClaimDemand, Slots } from './slots.ts'
+import type { Slots } from './slots.ts'
 import type { Turns } from './turns.ts'
 
 export const SUSPECTS_AT_ONCE = 16
@@ -156,10 +157,10 @@ export class Fetcher {
     this.#freedMeanwhile = this.#isClaiming
     if (this.#isClaiming) return
     const { slots, runner } = this.#options
-    const wants = () => this.#mode.for === 'everyone' && !this.#empty && slots.wantsMore() && runner.takesMore
     // A worker that is notified of new work need not look again when its last job ends.
     const isIdle = slots.held === 0 && (!this.#hears || this.#mode.for === 'suspects')
-    if (isIdle || wants()) this.#loop.nudge()
+    const mayWant = this.#mode.for === 'everyone' && !this.#empty
+    if (isIdle || (mayWant && slots.wantsMore() && runner.takesMore)) this.#loop.nudge()
   }
 
   /** It clears its desk for suspects, or works on them. */

@@ -34,6 +34,8 @@ export interface Handler {
   readonly size: number
   /** Calls at a time. */
   readonly concurrency: number
+  /** A call may have several jobs of a key (inRuns). */
+  readonly takesRuns: boolean
   readonly onConcurrentModification: 'cancel' | 'retry'
   /** Its jobs are runs of a workflow. Called when a signal may have come for one of them. */
   readonly onSignal?: () => void
@@ -52,6 +54,7 @@ export function handle<Input, Parsed, Result>(
     run: run as Handler['run'],
     runBatch: undefined,
     size: 1,
+    takesRuns: false,
     ...checkHandleOptions(of, options),
   }
 }
@@ -74,8 +77,17 @@ export function handleBatch<Input, Parsed, Result>(
     run: () => {},
     runBatch: run as unknown as RunBatch,
     size: checkInteger(`${of}.size`, options.size ?? 100, 1, MAX_CLAIM),
+    takesRuns: false,
     ...checkHandleOptions(of, options),
   }
+}
+
+/**
+ * The same batch handler, whose calls may have several jobs of a key, in their order. It must begin none of them before the one before
+ * it has succeeded. What is behind a job that has not succeeded goes back, whatever the handler makes of it, and spends no attempt.
+ */
+export function inRuns(handler: Handler): Handler {
+  return { ...handler, takesRuns: true }
 }
 
 function checkHandler(name: string, kind: { readonly name: string }, run: unknown): string {

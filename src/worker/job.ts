@@ -8,6 +8,7 @@ import type { KeptLease } from '../runtime/lease-keeper.ts'
 import type { Batch } from './batch.ts'
 import type { AbortReason, JobInfo, JobTimes } from './events.ts'
 import type { Handler } from './handler.ts'
+import type { Outcome } from './pending-outcome.ts'
 
 /** What a handler gets. */
 export interface Job<Input = unknown> {
@@ -87,8 +88,12 @@ export class HeldJob {
   endedAt: number | undefined
   /** Order of arrival in this worker. */
   sequence = 0
-  /** The next of its run, while that is behind it. */
+  /** The next of its run, while that is behind it, or in the same call. */
   next: HeldJob | undefined
+  /** The one before it in its run, if it has started in the same call. */
+  ahead: HeldJob | undefined
+  /** What is to be recorded of it, while that is not known of the one ahead. */
+  early: Outcome | undefined
   /** The call of a batch handler that it is in, once it has started. */
   batch: Batch | undefined
   aborted: AbortReason | undefined

@@ -16,16 +16,15 @@ import { Leases } from './leases.ts'
 import { OperatorWatch } from './operator-watch.ts'
 import { announceOutcome, newTally } from './outcome-events.ts'
 import { Outcomes } from './outcomes.ts'
+import { Pauses } from './pauses.ts'
 import type { Outcome, PendingOutcome, RecordedAs } from './pending-outcome.ts'
-import { countWithRuns, cutRun, endRun, hold, startNext } from './runs.ts'
+import { countWithRuns, cutRun, detach, endRun, endsEarly, fallBack, hold, startNext } from './runs.ts'
 import type { Slots } from './slots.ts'
-import { Timeouts, timedOut } from './timeouts.ts'
+import { RunningTimes, timedOut } from './timeouts.ts'
 import type { Turns } from './turns.ts'
 
 /** How long jobs are started without a look at anything else. */
 const TURN_MS = 2
-/** After its time is over, a handler has this long to end by itself. */
-const ABORTED_FOR_MS = 5_000
 /** A job that was claimed ahead and has waited this long goes back, for others to run. */
 const WAITS_AT_MOST_MS = 3_000
 
@@ -55,10 +54,11 @@ export class Runner {
   readonly #outcomes: Outcomes
   readonly #operators: OperatorWatch
   readonly #surplus = new Alarm(() => this.#releaseSurplus())
-  readonly #limits = new Timeouts((job) => this.#timeIsOver(job))
-  readonly #patience = new Timeouts((job) => this.#end(job, failed(job, timedOut(job))))
-  /** What was paused since the last claim was sent, or may have been, and when this worker last heard of a pause. */
-  #paused: (Paused & { readonly heardAt: number }) | undefined
+  readonly #times = new RunningTimes(
+    (job) => this.#abort(job, 'timed_out', timedOut(job)),
+    (job) => this.#end(job, failed(job, timedOut(job))),
+  )
+  readonly #pauses = new Pauses()
   #turnIsDue = false
   #turnEnds = Number.NEGATIVE_INFINITY
   #closed = false
@@ -107,7 +107,8 @@ export class Runner {
     this.#operators.begin()
     this.#surplus.setEarlier(now + WAITS_AT_MOST_MS)
     if (this.#closed) this.close()
-    this.#releasePausedSince(sentAt)
+    const paused = this.#pauses.since(sentAt)
+    if (paused !== undefined) this.#releasePaused(paused)
     this.#startNextTurn()
   }
 
@@ -116,9 +117,7 @@ export class Runner {
    * here on return none of them.
    */
   pause(paused: Paused): void {
-    const queues = new Set([...(this.#paused?.queues ?? []), ...paused.queues])
-    const kinds = new Set([...(this.#paused?.kinds ?? []), ...paused.kinds])
-    this.#paused = { queues, kinds, heardAt: monotonicMs() }
+    this.#pauses.note(paused)
     this.#releasePaused(paused)
   }
 
@@ -159,8 +158,7 @@ export class Runner {
     await Promise.all([this.#outcomes.stop(), this.#operators.stop()])
     this.#surplus.set(Number.POSITIVE_INFINITY)
     await this.#leases.stop().catch((error) => this.#options.events.problem('closing claims', error))
-    this.#limits.stop()
-    this.#patience.stop()
+    this.#times.stop()
   }
 
   /** The claim's reply was lost, so none of its jobs can have started. */
@@ -189,8 +187,10 @@ export class Runner {
       const job = this.#slots.start(now)
       if (job === undefined) return
       // Claimed, and then this process stood still: another worker may have the job by now.
-      if (job.leaseIsOurs(now)) this.#start(job, now)
-      else this.#report(job, { verb: 'release' }, now)
+      if (!job.leaseIsOurs(now)) this.#report(job, { verb: 'release' }, now)
+      else
+        for (let one: HeldJob | undefined = job; one !== undefined; one = this.#slots.startNext(one, now))
+          this.#start(one, now)
     }
   }
 
@@ -212,17 +212,18 @@ export class Runner {
   #start(job: HeldJob, now: number): void {
     const { events, connection, worker } = this.#options
     if (events.hasListeners('started')) events.emit('started', { ...job.info, waitMs: job.times.waitMs })
-    this.#limits.watch(job, now + job.handler.kind.timeoutMs)
+    this.#times.watch(job, now)
     void execute(job, connection, worker).then((outcome) => this.#end(job, outcome))
   }
 
-  /** The first outcome of a job counts: a handler that ends after its timeout changes nothing. */
+  /** The first counts: a handler that ends after its timeout changes nothing. Those of a run in one call are in its order. */
   #end(job: HeldJob, outcome: Outcome): void {
-    if (job.state !== 'running') return
-    this.#limits.forget(job)
-    this.#patience.forget(job)
+    if (job.state !== 'running' || endsEarly(this.#slots, job, outcome, this.#times)) return
+    const { next } = job
+    this.#times.forget(job)
     const now = monotonicMs()
     this.#report(job, outcome, now)
+    if (next?.early !== undefined) this.#end(next, next.early)
     if (this.#slots.running === 0) this.#noneRuns?.()
     // Rendering a result may take long, and whether the next job's lease still holds is judged by that moment.
     this.#roomAgain('result' in outcome && outcome.result !== undefined ? undefined : now)
@@ -231,7 +232,9 @@ export class Runner {
   #report(job: HeldJob, outcome: Outcome, now: number): void {
     this.#slots.ran(job, now)
     this.#outcomes.add(job, outcome)
+    detach(job)
     if (outcome.verb === 'complete') this.#startNextOfRun(job)
+    else fallBack(this.#slots, job, this.#times)
   }
 
   #roomAgain(endedAt?: number): void {
@@ -251,7 +254,8 @@ export class Runner {
   /** A job has succeeded: the next of its run may start. */
   #startNextOfRun(job: HeldJob): void {
     const next = startNext(this.#slots, job)
-    if (next !== undefined && this.#closed) this.#release(next)
+    // One that has fallen back is not started again: the call in which it was may still go on.
+    if (next !== undefined && (this.#closed || next.batch !== undefined)) this.#release(next)
   }
 
   /** Releases the first of these jobs in each run, and with it the rest of the run. */
@@ -265,13 +269,6 @@ export class Runner {
   #release(job: HeldJob): void {
     this.#slots.withdraw(job)
     this.#outcomes.add(job, { verb: 'release' })
-  }
-
-  /** A claim that was sent before this worker heard of a pause may have been carried out before the pause. */
-  #releasePausedSince(sentAt: number): void {
-    if (this.#paused === undefined) return
-    if (sentAt <= this.#paused.heardAt) this.#releasePaused(this.#paused)
-    else this.#paused = undefined
   }
 
   #releasePaused({ queues, kinds }: Paused): void {
@@ -296,11 +293,6 @@ export class Runner {
     // A job whose cancellation is requested is cancelled when it is released.
     if (job.state === 'waiting' || job.state === 'behind') this.#releaseThese((one) => one === job)
     else if (job.state === 'running') this.#abort(job, 'cancelled', new CancelRequestedError(job.claimed.jobId))
-  }
-
-  #timeIsOver(job: HeldJob): void {
-    this.#abort(job, 'timed_out', timedOut(job))
-    this.#patience.watch(job, monotonicMs() + ABORTED_FOR_MS)
   }
 
   #abort(job: HeldJob, reason: AbortReason, error: Error): void {

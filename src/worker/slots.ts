@@ -18,30 +18,8 @@ import { MAX_CLAIM } from '../jobs/claim.ts'
 import { Batch } from './batch.ts'
 import type { Handler } from './handler.ts'
 import type { HeldJob } from './job.ts'
+import { type ClaimDemand, type KindSlots, namesOf, noneOf } from './kind-slots.ts'
 import { Pace } from './pace.ts'
-
-interface KindSlots {
-  readonly handler: Handler
-  readonly waiting: HeldJob[]
-  /** Index of the first that still waits. */
-  head: number
-  /** Calls of its handler. */
-  calls: number
-  /** Jobs in these calls. */
-  running: number
-  held: number
-  /** The call that jobs which start now join, if it takes more. */
-  batch: Batch | undefined
-}
-
-/** What the next claim should ask for. */
-export interface ClaimDemand {
-  readonly limit: number
-  readonly kinds: readonly string[]
-  readonly queues: readonly string[]
-  /** There was room for more, but not of all these kinds. */
-  readonly narrowed: boolean
-}
 
 export class Slots {
   readonly #concurrency: number
@@ -56,6 +34,8 @@ export class Slots {
   /** Jobs in these calls. */
   #running = 0
   #waiting = 0
+  /** Of these, jobs that have started in the call of the one before them in their run. */
+  #following = 0
   /** Jobs of runs, behind another. */
   #behind = 0
   #sequence = 0
@@ -170,6 +150,35 @@ export class Slots {
     return job
   }
 
+  /** Starts the next job of its run in the same call, if its handler takes runs and the call has room. */
+  startNext(ahead: HeldJob, now: number): HeldJob | undefined {
+    const { next, batch, handler } = ahead
+    if (next?.state !== 'behind' || !handler.takesRuns || batch?.takesMore !== true) return undefined
+    this.#behind--
+    this.#running++
+    this.#following++
+    const slots = this.#of(next)
+    slots.held++
+    slots.running++
+    batch.add(next)
+    next.ahead = ahead
+    next.state = 'running'
+    next.startedAt = now
+    return next
+  }
+
+  /** A job ahead of it in the call has not succeeded: it waits behind that again, and is not started any more. */
+  fallBack(job: HeldJob): void {
+    const slots = this.#of(job)
+    this.#running--
+    this.#following--
+    slots.running--
+    slots.held--
+    job.state = 'behind'
+    this.#behind++
+    if (job.batch?.withdraw(job)) this.#endCall(slots)
+  }
+
   #newBatch(slots: KindSlots): Batch | undefined {
     const { size, runBatch } = slots.handler
     if (runBatch === undefined) return undefined
@@ -188,6 +197,7 @@ export class Slots {
     job.state = 'reporting'
     job.endedAt = now
     this.#running--
+    if (job.ahead !== undefined) this.#following--
     this.#pace.ended++
     const slots = this.#of(job)
     slots.running--
@@ -246,7 +256,7 @@ export class Slots {
    * than the kind with the least room has. If it comes back full, `after` it the next asks for those with more room alone.
    */
   demand(after?: ClaimDemand): ClaimDemand | undefined {
-    this.#pace.measure(this.#running)
+    this.#pace.measure(this.#running - this.#following)
     if (after === undefined ? !this.wantsMore() : !after.narrowed) return undefined
     const free = Math.min(this.#wanted() - this.#waiting - this.#running, MAX_CLAIM)
     const allowance = (slots: KindSlots) => this.#allowance(slots)
@@ -278,13 +288,4 @@ export class Slots {
   #of(job: HeldJob): KindSlots {
     return this.#byName.get(job.claimed.kind)!
   }
-}
-
-function noneOf(handler: Handler): KindSlots {
-  return { handler, waiting: [], head: 0, calls: 0, running: 0, held: 0, batch: undefined }
-}
-
-function namesOf(slots: readonly KindSlots[]): Pick<ClaimDemand, 'kinds' | 'queues'> {
-  const kinds = slots.map(({ handler }) => handler.kind)
-  return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
 }

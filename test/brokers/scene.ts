@@ -1,7 +1,7 @@
 // A database, a nats-server with a stream, and consumers that are stopped with their test.
 import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import { headers, type NatsConnection } from '@nats-io/transport-node'
+import { headers, type MsgHdrs, type NatsConnection, type PublishOptions } from '@nats-io/transport-node'
 import type { ConsumerEvents } from '../../src/consumer/events.ts'
 import { NatsConsumer, type NatsConsumerOptions } from '../../src/nats/index.ts'
 import { askApi } from '../../src/nats/jetstream.ts'
@@ -119,17 +119,37 @@ export async function next<Name extends keyof ConsumerEvents, Body>(
   return (await nextEvents(consumer, name, 1))[0]!
 }
 
-/** The same connection, with a function that decides about each request: a receipt or a subject, and its body. */
+type Sent = { readonly data: Uint8Array; readonly headers?: MsgHdrs }
+
+/**
+ * The same connection, with a function that decides about each request: a receipt or a subject, and its body. A message that is
+ * published for an acknowledgement is one, too: it gets what the function returns as its reply, or a refusal if that throws.
+ */
 export function through(
   connection: NatsConnection,
   decide: (subject: string, body: string, send: () => Promise<unknown>) => Promise<unknown>,
 ): NatsConnection {
+  const request = (subject: string, body: Uint8Array, options: never) =>
+    decide(subject, String(body), () => connection.request(subject, body, options))
+  const publish = (subject: string, body: Uint8Array, options: PublishOptions = {}) => {
+    const { reply, headers: head } = options
+    if (reply === undefined || subject.startsWith('$JS')) return connection.publish(subject, body, options)
+    const asked = { timeout: ANSWER_MS, ...(head === undefined ? {} : { headers: head }) }
+    request(subject, body, asked as never).then(
+      (answer) => connection.publish(reply, (answer as Sent).data, withHeaders(answer as Sent)),
+      ({ message }) => connection.publish(reply, JSON.stringify({ error: { code: 503, description: message } })),
+    )
+  }
   return new Proxy(connection, {
     get(target, name) {
+      if (name === 'request') return request
+      if (name === 'publish') return publish
       const value = Reflect.get(target, name, target)
-      if (name !== 'request') return typeof value === 'function' ? value.bind(target) : value
-      return (subject: string, body: string, options: never) =>
-        decide(subject, String(body), () => target.request(subject, body, options))
+      return typeof value === 'function' ? value.bind(target) : value
     },
   })
+}
+
+function withHeaders({ headers: head }: Sent): PublishOptions {
+  return head === undefined ? {} : { headers: head }
 }

@@ -128,8 +128,9 @@ test('a run joins a run that a worker is executing, and gets its result', async 
   await start(lh, child, 4, { runId: 'shared' })
   const busy = worker([handleRuns(flow), handleRuns(child)])
   await entered.opened
+  const isStarted = next(busy, 'started', ({ kind }) => kind === 'flow@1')
   const { jobId } = await start(lh, flow, null)
-  await next(busy, 'started', ({ kind }) => kind === 'flow@1')
+  await isStarted
   left.open()
   assert.equal((await lh.waitFor(jobId)).result, 8)
 })
