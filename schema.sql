@@ -2672,7 +2672,7 @@ create view leasehold.runs as
     created_at AS started_at,
     completed_at AS ended_at,
     available_at AS wakes_at
-   FROM leasehold.jobs j
+   FROM leasehold.jobs carrier
   WHERE kind ~~ '%@%'::text AND idempotency_key IS NOT NULL;
 
 create view leasehold.steps as

@@ -218,11 +218,11 @@ create function leasehold.has_begun(job_id bigint) returns boolean
 
 -- Runs, under the names of workflows.
 create view leasehold.runs as
-  select j.queue as workflow, j.idempotency_key as run_id, j.id as job_id, nullif(split_part(j.kind, '@', 2), '')::integer as version,
-    case when j.status = 'pending' and j.label = 'waiting' then 'waiting' else j.status::text end as status,
-    j.payload as input, j.result, coalesce(j.last_error, to_jsonb(j.reason)) as error, j.progress as note, j.created_at as started_at,
-    j.completed_at as ended_at, j.available_at as wakes_at
-  from leasehold.jobs j where j.kind like '%@%' and j.idempotency_key is not null;
+  select carrier.queue as workflow, carrier.idempotency_key as run_id, carrier.id as job_id, nullif(split_part(carrier.kind, '@', 2), '')::integer as version,
+    case when carrier.status = 'pending' and carrier.label = 'waiting' then 'waiting' else carrier.status::text end as status,
+    carrier.payload as input, carrier.result, coalesce(carrier.last_error, to_jsonb(carrier.reason)) as error, carrier.progress as note, carrier.created_at as started_at,
+    carrier.completed_at as ended_at, carrier.available_at as wakes_at
+  from leasehold.jobs carrier where carrier.kind like '%@%' and carrier.idempotency_key is not null;
 
 create view leasehold.steps as
   select s.job_id, s.place, s.name, s.nth, s.type, s.state, s.attempt, s.started_at, s.recorded_at, s.wake_at, s.child_id, s.signal_id,
