@@ -8,6 +8,8 @@ create type leasehold.step_state as enum ('recorded', 'failed', 'retrying', 'wai
 
 create sequence leasehold.event_place as bigint;
 
+create sequence leasehold.fleet_event_id as bigint;
+
 create sequence leasehold.job_id as bigint;
 
 create sequence leasehold.operator_action_id as bigint;
@@ -115,6 +117,15 @@ create table leasehold.effect (
   constraint effect_pkey PRIMARY KEY (job_id, name, salt)
 ) with (fillfactor=70, vacuum_truncate=off);
 
+create table leasehold.epoch (
+  number bigint not null,
+  salt integer not null default ((floor((random() * ('4294967296'::bigint)::double precision)) - ('2147483648'::bigint)::double precision))::integer,
+  began_at timestamp with time zone not null,
+  seats jsonb not null,
+  strategies jsonb not null,
+  constraint epoch_pkey PRIMARY KEY (number)
+);
+
 create table leasehold.event (
   id uuid not null,
   published_at timestamp with time zone not null,
@@ -130,6 +141,17 @@ create table leasehold.event (
   data bytea,
   constraint event_pkey PRIMARY KEY (published_at, id)
 ) partition by RANGE (published_at);
+
+create table leasehold.fleet_event (
+  id bigint not null default nextval('leasehold.fleet_event_id'::regclass),
+  at timestamp with time zone not null,
+  what text not null,
+  worker_id uuid,
+  label text,
+  detail jsonb,
+  constraint fleet_event_is_known CHECK ((what = ANY (ARRAY['joined'::text, 'draining'::text, 'left'::text, 'died'::text, 'returned'::text, 'ring'::text, 'gained'::text, 'lost'::text]))),
+  constraint fleet_event_pkey PRIMARY KEY (id)
+);
 
 create table leasehold.idempotency_key (
   queue text not null,
@@ -164,6 +186,7 @@ create table leasehold.job (
   crashes smallint not null default 0,
   priority smallint not null default 5,
   partition_bucket smallint not null,
+  line smallint not null default 0,
   salt integer not null default ((floor((random() * ('4294967296'::bigint)::double precision)) - ('2147483648'::bigint)::double precision))::integer,
   blocked boolean not null default false,
   expires_at timestamp with time zone,
@@ -257,10 +280,26 @@ create table leasehold.queue (
   fair boolean not null default false,
   on_dead_letter text not null default 'block'::text,
   wakes boolean not null default true,
+  ring text,
+  by_key boolean not null default (ordered OR fair OR (ring IS NOT NULL)),
   constraint on_dead_letter_is_known CHECK ((on_dead_letter = ANY (ARRAY['block'::text, 'skip'::text, 'park'::text]))),
   constraint ordered_or_fair CHECK ((NOT (ordered AND fair))),
+  constraint ring_is_known CHECK ((ring = ANY (ARRAY['consistent'::text, 'rendezvous'::text, 'modulo'::text, 'off'::text]))),
   constraint queue_pkey PRIMARY KEY (name)
 );
+
+create table leasehold.seat (
+  number smallint not null,
+  worker_id uuid not null,
+  label text not null,
+  weight real not null,
+  queues text[] not null,
+  epoch bigint not null,
+  taken_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  constraint seat_number_is_known CHECK (((number >= 1) AND (number <= 1024))),
+  constraint seat_pkey PRIMARY KEY (number)
+) with (fillfactor=50);
 
 create table leasehold.settings (
   id integer not null default 1,
@@ -341,6 +380,8 @@ CREATE INDEX dead_letter_by_queue ON leasehold.dead_letter USING btree (queue, d
 
 CREATE INDEX event_by_place ON ONLY leasehold.event USING btree (place);
 
+CREATE INDEX fleet_event_by_age ON leasehold.fleet_event USING btree (at);
+
 CREATE INDEX idempotency_key_by_job ON leasehold.idempotency_key USING btree (job_id);
 
 CREATE INDEX idempotency_key_due ON leasehold.idempotency_key USING btree (due_at);
@@ -351,7 +392,7 @@ CREATE INDEX job_in_key ON leasehold.job USING btree (queue, partition_key, key_
 
 CREATE INDEX job_suspect ON leasehold.job USING btree (queue, priority, available_at, id) WHERE ((NOT blocked) AND (crashes > 0));
 
-CREATE INDEX job_to_claim ON leasehold.job USING btree (queue, priority, available_at, id) WHERE ((NOT blocked) AND (crashes = 0));
+CREATE INDEX job_to_claim ON leasehold.job USING btree (queue, line, priority, available_at, id) WHERE ((NOT blocked) AND (crashes = 0));
 
 CREATE INDEX job_to_expire ON leasehold.job USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -361,7 +402,7 @@ CREATE INDEX operator_action_by_job ON leasehold.operator_action USING btree (jo
 
 CREATE INDEX order_check_by_queue ON leasehold.order_check USING btree (queue, id);
 
-CREATE INDEX queue_by_key ON leasehold.queue USING btree (name) WHERE (ordered OR fair);
+CREATE INDEX queue_by_key ON leasehold.queue USING btree (name) WHERE by_key;
 
 CREATE UNIQUE INDEX signal_once ON leasehold.signal USING btree (job_id, salt, name, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 
@@ -563,8 +604,8 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[] DEFAULT NULL::smallint[], from_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], from_id bigint[] DEFAULT NULL::bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea DEFAULT NULL::bytea, share integer DEFAULT NULL::integer, older_ms double precision DEFAULT NULL::double precision, younger_ms double precision DEFAULT NULL::double precision, run_length integer DEFAULT 0)
- RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb, key_seq bigint)
+CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[] DEFAULT NULL::smallint[], from_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], from_id bigint[] DEFAULT NULL::bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea[] DEFAULT NULL::bytea[], share integer DEFAULT NULL::integer, older_ms double precision DEFAULT NULL::double precision, younger_ms double precision DEFAULT NULL::double precision, run_length integer DEFAULT 0, lines smallint[] DEFAULT NULL::smallint[])
+ RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb, key_seq bigint, line smallint)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_sort TO 'off'
@@ -584,9 +625,11 @@ declare
   size_at_most bigint;
   rendered bigint := 0;
   used_queues text[];
+  used_lines smallint[];
   used_priorities smallint[];
   used_turns bigint[];
   next_queues text[];
+  next_lines smallint[];
   next_priorities smallint[];
   next_turns bigint[];
   leaves_out_paused boolean := false;
@@ -594,50 +637,54 @@ declare
   ordered_queues text[];
   has_more boolean;
 begin
-  if octet_length(buckets) <> 128 then
-    raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
-  end if;
   -- Keys that could not be judged when their last job left.
   if exists (select from "leasehold".order_check c where c.id > 0) then
     perform "leasehold".check_order(queues);
   end if;
+  if lines is null then
+    lines := array_fill(0::smallint, array[cardinality(queues)]);
+  end if;
   if priorities is null and older_ms is null and younger_ms is null then
-    select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
-    into used_queues, used_priorities, used_turns
-    from unnest(queues) with ordinality as spot (queue, turn)
+    select array_agg(l.queue), array_agg(l.line), array_agg(l.priority), array_agg(l.turn)
+    into used_queues, used_lines, used_priorities, used_turns
+    from unnest(queues, lines) with ordinality as spot (queue, line, turn)
     cross join lateral (
-      select spot.queue, spot.turn, job.priority
+      select spot.queue, spot.line, spot.turn, job.priority
       from "leasehold".job
-      where job.queue = spot.queue and not job.blocked and job.crashes = 0
-      order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+      where job.queue = spot.queue and job.line = spot.line and not job.blocked and job.crashes = 0
+      order by job.queue desc, job.line desc, job.priority desc, job.available_at desc, job.id desc
       limit 1
     ) l;
     next_queues := used_queues;
+    next_lines := used_lines;
     next_priorities := used_priorities;
     next_turns := used_turns;
     while next_queues is not null loop
-      select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
-      into next_queues, next_priorities, next_turns
-      from unnest(next_queues, next_priorities, next_turns) as spot (queue, priority, turn)
+      select array_agg(l.queue), array_agg(l.line), array_agg(l.priority), array_agg(l.turn)
+      into next_queues, next_lines, next_priorities, next_turns
+      from unnest(next_queues, next_lines, next_priorities, next_turns) as spot (queue, line, priority, turn)
       cross join lateral (
-        select spot.queue, spot.turn, job.priority
+        select spot.queue, spot.line, spot.turn, job.priority
         from "leasehold".job
-        where job.queue = spot.queue and job.priority < spot.priority and not job.blocked and job.crashes = 0
-        order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+        where job.queue = spot.queue and job.line = spot.line and job.priority < spot.priority and not job.blocked
+          and job.crashes = 0
+        order by job.queue desc, job.line desc, job.priority desc, job.available_at desc, job.id desc
         limit 1
       ) l;
       used_queues := used_queues || next_queues;
+      used_lines := used_lines || next_lines;
       used_priorities := used_priorities || next_priorities;
       used_turns := used_turns || next_turns;
     end loop;
-    select array_agg(spot.queue order by spot.priority, spot.turn), array_agg(spot.priority order by spot.priority, spot.turn)
-    into queues, priorities
-    from unnest(used_queues, used_priorities, used_turns) as spot (queue, priority, turn);
+    select array_agg(spot.queue order by spot.priority, spot.turn), array_agg(spot.line order by spot.priority, spot.turn),
+      array_agg(spot.priority order by spot.priority, spot.turn)
+    into queues, lines, priorities
+    from unnest(used_queues, used_lines, used_priorities, used_turns) as spot (queue, line, priority, turn);
   elsif priorities is null then
-    select array_agg(spot.queue order by level.priority, spot.turn),
+    select array_agg(spot.queue order by level.priority, spot.turn), array_agg(spot.line order by level.priority, spot.turn),
       array_agg(level.priority::smallint order by level.priority, spot.turn)
-    into queues, priorities
-    from unnest(queues) with ordinality as spot (queue, turn) cross join generate_series(0, 9) as level (priority);
+    into queues, lines, priorities
+    from unnest(queues, lines) with ordinality as spot (queue, line, turn) cross join generate_series(0, 9) as level (priority);
   end if;
   if from_at is null and queues is not null then
     from_at := array_fill(coalesce(at - younger_ms * interval '1 ms', '-infinity'), array[cardinality(queues)]);
@@ -652,7 +699,8 @@ begin
       from (
         select j.id, j.size, j.is_ordered
         from (
-          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+          select unnest(queues) as queue, unnest(lines) as line, unnest(priorities) as priority, unnest(from_at) as from_at,
+            unnest(from_id) as from_id
         ) as spot
         cross join lateral (
           select job.id, case
@@ -660,11 +708,11 @@ begin
               then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
             end as size, job.key_seq is not null as is_ordered
           from "leasehold".job
-          where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
+          where job.queue = spot.queue and job.line = spot.line and job.priority = spot.priority and not job.blocked
+            and job.crashes = 0
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
             and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
-            and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
           order by job.available_at, job.id
           limit at_most
           for update skip locked
@@ -677,7 +725,8 @@ begin
       from (
         select j.id, j.size, j.is_ordered
         from (
-          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id,
+            unnest(buckets) as buckets
         ) as spot
         cross join lateral (
           select job.id, case
@@ -690,7 +739,7 @@ begin
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
             and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
-            and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
+            and (spot.buckets is null or job.line = 0 or get_bit(spot.buckets, job.line - 1) = 1)
           order by job.available_at, job.id
           limit at_most
           for update skip locked
@@ -711,9 +760,10 @@ begin
       return next;
       return;
     end if;
-    select array_agg(asked.queue), array_agg(asked.priority), array_agg(asked.from_at), array_agg(asked.from_id)
-    into queues, priorities, from_at, from_id
-    from unnest(queues, priorities, from_at, from_id) as asked (queue, priority, from_at, from_id)
+    select array_agg(asked.queue), array_agg(asked.line), array_agg(asked.priority), array_agg(asked.from_at),
+      array_agg(asked.from_id), array_agg(asked.buckets)
+    into queues, lines, priorities, from_at, from_id, buckets
+    from unnest(queues, lines, priorities, from_at, from_id, buckets) as asked (queue, line, priority, from_at, from_id, buckets)
     where asked.queue not in (select p.queue from "leasehold".pause p where p.queue is not null);
   end loop;
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
@@ -733,7 +783,7 @@ begin
     end loop;
   end if;
   if has_ordered then
-    ordered_queues := array(select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered);
+    ordered_queues := array(select q.name from "leasehold".queue q where q.by_key and q.ordered);
     if crashes_to = 0 and (run_length > 1 or cardinality(picked) < max_jobs) then
       select w.ids, w.more into picked, has_more
       from "leasehold".with_runs(picked, kinds, run_length, max_jobs, ordered_queues) w;
@@ -757,7 +807,8 @@ begin
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
       job.partition_key, job.partition_bucket, job.salt, job.metadata,
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
-        when job.parent_id is not null then -1 end;
+        when job.parent_id is not null then -1 end,
+      job.line;
   if has_ordered then
     perform "leasehold".take_turns(picked, ordered_queues);
   end if;
@@ -948,7 +999,7 @@ begin
       errcode = 'program_limit_exceeded', hint = 'Store the data elsewhere and enqueue its address.';
   end if;
 
-  by_key := exists (select from "leasehold".queue q where (q.ordered or q.fair) and q.name = to_queue);
+  by_key := exists (select from "leasehold".queue q where q.by_key and q.name = to_queue);
   if with_key is not null then
     hash := "leasehold".input_hash(enqueue.payload);
     keep_for := coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours');
@@ -1006,9 +1057,9 @@ begin
     (options ->> 'expires_at')::timestamptz,
     to_queue, enqueue.kind, enqueue.payload, options ->> 'partition_key', with_key,
     options -> 'metadata'
-  where not exists (select from "leasehold".queue q where (q.ordered or q.fair) and q.name = to_queue);
+  where not exists (select from "leasehold".queue q where q.by_key and q.name = to_queue);
   if not found then
-    raise exception 'queue "%" has become ordered or fair meanwhile', to_queue using
+    raise exception 'queue "%" has been configured anew meanwhile', to_queue using
       errcode = 'serialization_failure', hint = 'Send it again.';
   end if;
   if not options ?| array['available_at', 'delay'] then
@@ -1032,6 +1083,7 @@ declare
   available constant timestamptz := "leasehold".clock() + delay_ms * interval '1 ms';
   keys constant text[] := array(select jsonb_array_elements_text(partition_keys::jsonb));
   parks boolean;
+  on_ring boolean;
   distinct_keys text[];
   first_places integer[];
   are_new boolean[];
@@ -1040,7 +1092,8 @@ declare
   place integer;
   ids bigint[];
 begin
-  select q.on_dead_letter = 'park' into parks from "leasehold".queue q where q.ordered and q.name = of_queue;
+  select q.on_dead_letter = 'park', q.ring is not null into parks, on_ring
+  from "leasehold".queue q where q.ordered and q.name = of_queue;
   if not found then
     return null;
   end if;
@@ -1075,8 +1128,9 @@ begin
   end loop;
   ids := array(select nextval('"leasehold".job_id') from generate_series(1, cardinality(keys)));
   insert into "leasehold".job (id, available_at, created_at, max_attempts, priority, partition_bucket, queue, kind, payload,
-    partition_key, key_seq, blocked)
-  select i.id, available, at, attempts_at_most, of_priority, i.bucket, of_queue, of_kind, i.payload, i.key, i.id, i.is_blocked
+    partition_key, key_seq, blocked, line)
+  select i.id, available, at, attempts_at_most, of_priority, i.bucket, of_queue, of_kind, i.payload, i.key, i.id, i.is_blocked,
+    case when on_ring then i.bucket + 1 else 0 end
   from (
     select unnest(ids) as id, jsonb_array_elements(inputs::jsonb) as payload, unnest(buckets) as bucket, unnest(keys) as key,
       unnest(blocks) as is_blocked
@@ -1087,7 +1141,12 @@ begin
   end if;
   -- Also for jobs that are blocked: what is in front may have left before this commits, and then a claim has to look.
   if delay_ms <= 0 then
-    perform "leasehold".wake(array[of_queue]);
+    if on_ring then
+      perform "leasehold".wake_lines(array_agg(of_queue), array_agg(l.line))
+      from (select distinct b.bucket + 1 as line from unnest(buckets) as b (bucket)) as l;
+    else
+      perform "leasehold".wake(array[of_queue]);
+    end if;
   end if;
   return ids;
 end
@@ -1107,9 +1166,11 @@ AS $function$
 declare
   at constant timestamptz := "leasehold".clock();
   ordered_queues constant text[] := array(
-    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name);
+    select q.name from "leasehold".queue q where q.by_key and q.ordered and q.name = any (queues) order by q.name);
+  ring_queues constant text[] := array(
+    select q.name from "leasehold".queue q where q.by_key and q.ring is not null and q.name = any (queues));
   fair_queues constant text[] := array(
-    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.fair and q.name = any (queues));
+    select q.name from "leasehold".queue q where q.by_key and q.fair and q.name = any (queues));
   taken boolean[];
   partition_keys text[];
   missing text;
@@ -1183,7 +1244,7 @@ begin
         idempotency_keys, taken) with ordinality
         as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, id, idempotency_key, taken, place)
       where i.taken is not true and ordered_queues = array(
-        select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name)
+        select q.name from "leasehold".queue q where q.by_key and q.ordered and q.name = any (queues) order by q.name)
     ), drawn as materialized (
       -- An id that was drawn before the key was locked is no place in it.
       select i.*, coalesce(i.id, i.drawn) as job_id,
@@ -1193,13 +1254,14 @@ begin
       ) as i
     ), added as (
       insert into "leasehold".job (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue,
-        kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked)
+        kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked, line)
       select d.job_id, coalesce((d.more ->> 'available_at')::timestamptz, at + d.delay_ms * interval '1 ms'), at,
         d.max_attempts, d.priority, d.bucket, (d.more ->> 'expires_at')::timestamptz, d.queue, d.kind, d.payload::jsonb,
         d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq,
-        d.in_key and (not d.is_first or k.is_taken)
+        d.in_key and (not d.is_first or k.is_taken),
+        case when d.key is not null and d.queue = any (ring_queues) then d.bucket + 1 else 0 end
       from drawn d left join keys k on k.queue = d.queue and k.key = d.key
-      returning job.queue, job.partition_key, job.available_at, job.blocked
+      returning job.queue, job.partition_key, job.available_at, job.blocked, job.line
     ), to_check as (
       -- What is parked behind a dead letter is moved by a check.
       insert into "leasehold".order_check (queue, key)
@@ -1211,13 +1273,14 @@ begin
       )
     ), woken as (
       -- Also for a job that is blocked: what is in front of it may have left before this commits, and then a claim has to look.
-      select "leasehold".wake(array(
-        select distinct a.queue from added a where a.available_at <= at)) as done
+      select "leasehold".wake_lines(array_agg(a.queue), array_agg(a.line)) as done from (
+        select distinct a.queue, a.line from added a where a.available_at <= at
+      ) as a
     )
     select d.place, d.job_id from drawn d cross join woken;
   -- set_ordered() waits for those that have written to job, and this had not. From here on it has.
   if ordered_queues <> array(
-    select q.name from "leasehold".queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name
+    select q.name from "leasehold".queue q where q.by_key and q.ordered and q.name = any (queues) order by q.name
   ) then
     raise exception 'whether a queue is ordered has changed meanwhile' using
       errcode = 'serialization_failure', hint = 'Send it again.';
@@ -1453,6 +1516,13 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.line(of_queue text, key text, bucket smallint)
+ RETURNS smallint
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN ((key IS NOT NULL) AND (EXISTS (SELECT FROM leasehold.queue q WHERE (q.by_key AND (q.ring IS NOT NULL) AND (q.name = line.of_queue))))) THEN ((bucket + 1))::smallint ELSE (0)::smallint END
+;
+
 CREATE OR REPLACE FUNCTION leasehold.listen()
  RETURNS void
  LANGUAGE plpgsql
@@ -1461,7 +1531,7 @@ AS $function$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'help', 'cancel', 'pause', 'signal'] loop
+  foreach topic in array array['wake', 'help', 'cancel', 'pause', 'signal', 'ring'] loop
     execute format('listen %I', replace('"leasehold".', '"', '') || topic);
   end loop;
 end
@@ -1514,6 +1584,19 @@ begin
     end loop;
   end loop;
   return made;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.note_fleet(what text, worker_id uuid, label text, detail jsonb DEFAULT NULL::jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into "leasehold".fleet_event (at, what, worker_id, label, detail)
+  values ("leasehold".clock(), note_fleet.what, note_fleet.worker_id, note_fleet.label, note_fleet.detail);
+  return true;
 end
 $function$
 ;
@@ -1852,9 +1935,10 @@ begin
       delete from "leasehold".dead_letter d where d.id = any (array(select picked.id from picked)) returning *
     ), added as (
       insert into "leasehold".job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-        partition_bucket, salt, blocked, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
+        partition_bucket, line, salt, blocked, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
       select r.id, "leasehold".clock(), r.created_at, r.lease_generation, r.max_attempts,
-        case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket, r.salt,
+        case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket,
+        "leasehold".line(r.queue, r.partition_key, r.partition_bucket), r.salt,
         true, r.parent_id, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
         case when r.blocks_key then r.key_seq else nextval('"leasehold".job_id') end
       from (select * from revived order by revived.key_seq) as r
@@ -2080,6 +2164,103 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.ring_beat(of_worker uuid, of_label text, of_queues text[], of_weight real, wants smallint, lease_ms double precision, has bigint, has_salt integer, leaves boolean)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '2s'
+AS $function$
+declare
+  at constant timestamptz := "leasehold".clock();
+  strategies constant jsonb := "leasehold".strategies_now();
+  on_ring constant boolean := exists (select from jsonb_each_text(strategies) as q where q.key = any (of_queues) and q.value <> 'off');
+  mine smallint;
+  had bigint;
+  latest "leasehold".epoch;
+  vacated record;
+begin
+  if not on_ring and not exists (select from "leasehold".seat s where s.worker_id = of_worker) then
+    if strategies ?| of_queues then
+      return jsonb_build_object('strategies', strategies);
+    end if;
+    return null;
+  end if;
+  if on_ring and not leaves then
+    select s.number, s.epoch into mine, had from "leasehold".seat s
+    where s.worker_id = of_worker and s.queues = of_queues and s.weight = of_weight;
+    if had < has and exists (select from "leasehold".epoch e where e.number = has and e.salt = has_salt) then
+      had := has;
+      perform "leasehold".tell('ring', 'acknowledged');
+    end if;
+    update "leasehold".seat s set expires_at = at + lease_ms * interval '1 ms', epoch = had where s.number = mine and s.worker_id = of_worker;
+    if not found then
+      mine := null;
+    end if;
+  end if;
+  select e.* into latest from "leasehold".epoch e order by e.number desc limit 1;
+  if (mine is null and (wants is null or not exists (
+      select from "leasehold".seat s where s.number = wants and s.worker_id <> of_worker and s.expires_at > at
+    )))
+    or exists (select from "leasehold".seat s where s.expires_at <= at)
+    or latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
+    lock table "leasehold".seat in share row exclusive mode;
+    for vacated in delete from "leasehold".seat s where s.expires_at <= "leasehold".clock() returning s.* loop
+      perform "leasehold".note_fleet('lost', vacated.worker_id, vacated.label, jsonb_build_object('seat', vacated.number));
+    end loop;
+    if leaves or not on_ring then
+      delete from "leasehold".seat s where s.worker_id = of_worker;
+      mine := null;
+    else
+      select s.number into mine from "leasehold".seat s where s.worker_id = of_worker;
+      if mine is null then
+        -- The one it wants, or the first that is free: a worker that comes back takes the place of the one that left.
+        select n.number into mine from generate_series(1, 1024) as n (number)
+        where (wants is null or n.number = wants) and not exists (select from "leasehold".seat s where s.number = n.number)
+        order by n.number limit 1;
+        insert into "leasehold".seat (number, worker_id, label, weight, queues, epoch, taken_at, expires_at)
+        select mine, of_worker, of_label, of_weight, of_queues, 0, at, at + lease_ms * interval '1 ms' where mine is not null;
+      else
+        update "leasehold".seat s set weight = of_weight, queues = of_queues where s.worker_id = of_worker;
+      end if;
+    end if;
+    select e.* into latest from "leasehold".epoch e order by e.number desc limit 1;
+    if latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
+      insert into "leasehold".epoch (number, began_at, seats, strategies)
+      values (coalesce(latest.number, 0) + 1, "leasehold".clock(), "leasehold".seats_now(), strategies)
+      returning * into latest;
+      delete from "leasehold".epoch e where e.number < latest.number - 100;
+      perform "leasehold".note_fleet('ring', of_worker, of_label,
+        jsonb_build_object('epoch', latest.number, 'seats', latest.seats, 'strategies', strategies));
+      perform "leasehold".tell('ring', 'changed');
+    end if;
+    -- Whoever has just sat down has claimed nothing yet.
+    update "leasehold".seat s set epoch = latest.number where s.worker_id = of_worker and s.epoch = 0;
+  end if;
+  return jsonb_build_object('seat', mine, 'epoch', latest.number, 'salt', latest.salt, 'strategies', strategies,
+    'others', (
+      select coalesce(jsonb_agg(jsonb_build_object('seat', s.number, 'epoch', s.epoch)), '[]')
+      from "leasehold".seat s where s.worker_id <> of_worker and s.epoch < latest.number
+    ),
+    'epochs', (
+      select jsonb_object_agg(e.number, jsonb_build_object('seats', e.seats, 'strategies', e.strategies))
+      from "leasehold".epoch e
+      where e.number = latest.number or e.number in (select s.epoch from "leasehold".seat s)
+    ));
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.seats_now()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select coalesce(jsonb_agg(jsonb_build_object('number', s.number, 'weight', s.weight, 'queues', to_jsonb(s.queues)) order by s.number), '[]')
+  from "leasehold".seat s
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.set_ordered(names text[], ordered boolean[])
  RETURNS void
  LANGUAGE plpgsql
@@ -2218,6 +2399,16 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.strategies_now()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select coalesce(jsonb_object_agg(q.name, q.ring), '{}') from "leasehold".queue q where q.by_key and q.ring is not null
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.take_turns(claimed bigint[], ordered_queues text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -2305,6 +2496,28 @@ begin
     if (select b.until > "leasehold".clock() from "leasehold".busy b where b.queue = woken) is not true
       and (select q.wakes from "leasehold".queue q where q.name = woken) is not false then
       perform "leasehold".tell('wake', woken);
+    end if;
+  end loop;
+  return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.wake_lines(queues text[], lines integer[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  woken record;
+begin
+  for woken in
+    select i.queue, array_agg(i.line order by i.line) as lines from unnest(queues, lines) as i (queue, line) group by i.queue
+  loop
+    if woken.lines = '{0}' or cardinality(woken.lines) > 40 then
+      perform "leasehold".wake(array[woken.queue]);
+    elsif (select q.wakes from "leasehold".queue q where q.name = woken.queue) is not false then
+      perform "leasehold".tell('wake', woken.queue || e'\n' || array_to_string(woken.lines, ','));
     end if;
   end loop;
   return true;
@@ -2674,6 +2887,17 @@ create view leasehold.runs as
     available_at AS wakes_at
    FROM leasehold.jobs carrier
   WHERE kind ~~ '%@%'::text AND idempotency_key IS NOT NULL;
+
+create view leasehold.seats as
+ SELECT number,
+    worker_id,
+    label,
+    weight,
+    queues,
+    epoch,
+    taken_at,
+    expires_at
+   FROM leasehold.seat;
 
 create view leasehold.steps as
  SELECT s.job_id,

@@ -28,6 +28,7 @@ create sequence leasehold.job_id as bigint;
 -- salt distinguishes two jobs that got the same id from a sequence that a failover set back.
 -- key_seq is the job's place among those of its partition key, in an ordered queue; null in any other (0010_order.sql).
 -- blocked: a job of the same key comes first.
+-- line: 0, and any worker may claim the job; in a queue on the ring, 1 + the bucket of its key (0014_ring.sql).
 -- parent_id: the run of a workflow that started this job; it is notified when the job ends. waiting_for: the signals that a run waits
 -- for, if this job carries one; empty if it is paused (0012_workflows.sql). Both are null for most jobs.
 -- The columns a claim changes lie side by side, so that its WAL record holds little else.
@@ -45,6 +46,7 @@ create table leasehold.job (
   crashes             smallint not null default 0,
   priority            smallint not null default 5,
   partition_bucket    smallint not null,
+  line                smallint not null default 0,
   salt                integer not null default (floor(random() * 4294967296) - 2147483648)::integer,
   blocked             boolean not null default false,
   expires_at          timestamptz,
@@ -70,7 +72,7 @@ create table leasehold.job (
 );
 
 -- The index that a worker walks. A job whose lease once expired may have killed its worker: it moves to the next index.
-create index job_to_claim on leasehold.job (queue, priority, available_at, id) where not blocked and crashes = 0;
+create index job_to_claim on leasehold.job (queue, line, priority, available_at, id) where not blocked and crashes = 0;
 
 -- Suspects are claimed apart, in smaller and smaller company (decisions/0007).
 create index job_suspect on leasehold.job (queue, priority, available_at, id) where not blocked and crashes > 0;

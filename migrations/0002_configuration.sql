@@ -4,19 +4,31 @@
 -- configure(), in a deploy step; a worker never writes them. Every column may be null or at its default: a queue or kind
 -- that was never configured behaves as if these tables were empty.
 
+-- `ring`: how the buckets of the queue are divided among workers; off: they were, and there may be jobs in its lines
+-- (0014_ring.sql). by_key: an enqueue has to look at the keys of its jobs.
 create table leasehold.queue (
   name           text not null,
   ordered        boolean not null default false,
   fair           boolean not null default false,
   on_dead_letter text not null default 'block',
   wakes          boolean not null default true,
+  ring           text,
+  by_key         boolean not null generated always as (ordered or fair or ring is not null) stored,
   constraint queue_pkey primary key (name),
   constraint on_dead_letter_is_known check (on_dead_letter in ('block', 'skip', 'park')),
+  constraint ring_is_known check (ring in ('consistent', 'rendezvous', 'modulo', 'off')),
   constraint ordered_or_fair check (not (ordered and fair))
 );
 
+-- The line of a job (0001_jobs.sql).
+create function leasehold.line(of_queue text, key text, bucket smallint) returns smallint
+  language sql stable
+  return case when key is not null and exists (
+    select from leasehold.queue q where q.by_key and q.ring is not null and q.name = of_queue
+  ) then (bucket + 1)::smallint else 0::smallint end;
+
 -- Every enqueue reads this index.
-create index queue_by_key on leasehold.queue (name) where ordered or fair;
+create index queue_by_key on leasehold.queue (name) where by_key;
 
 -- `keep` is how long a completed job is kept; zero: not at all. Null in any column: the library's default.
 create table leasehold.kind (

@@ -14,7 +14,7 @@ create function leasehold.generation_floor() returns bigint
 -- a burst looked like two rows worth sorting. The settings leave the planner the index walk and nothing else
 -- (decisions/0006).
 --
--- A spot is a (queue, priority) and the row to start from, such as a mark. The walk is lazy: rows are locked one by one, in
+-- A spot is a (queue, line, priority) and the row to start from, such as a mark. The walk is lazy: rows are locked one by one, in
 -- the order of the spots, at most `share` from each, until the limit is reached; no later spot is even looked at. Before a
 -- row is returned its latest version is locked and tested again, so a row that was claimed, finished or moved since the
 -- snapshot is passed over: no two claims return one row.
@@ -30,7 +30,8 @@ create function leasehold.generation_floor() returns bigint
 -- locked and left out are free again when the claim commits.
 --
 -- Jobs whose lease expired before (suspects) are claimed apart: crashes between crashes_from and crashes_to.
--- `buckets` is a bitmap of 1024 bits: only jobs of these partition buckets; null: all.
+-- Each spot has a line: 0 unless the queue is on the ring. Suspects are few, so they are not looked for line by line: each spot has a
+-- bitmap of 1024 bits instead, the buckets whose jobs may be claimed; null: all.
 -- Of an ordered queue the walk finds the heads of keys (0010_order.sql). Each brings a run along, the jobs that follow it in its
 -- key, up to run_length of them in all. Callers that do not know of runs pass none, and get no ordered job: they would start a
 -- run all at once, and their completions let no job in.
@@ -42,13 +43,13 @@ create function leasehold.generation_floor() returns bigint
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
   queues text[], priorities smallint[] default null, from_at timestamptz[] default null, from_id bigint[] default null,
-  crashes_from smallint default 0, crashes_to smallint default 0, buckets bytea default null,
+  crashes_from smallint default 0, crashes_to smallint default 0, buckets bytea[] default null,
   share integer default null, older_ms double precision default null, younger_ms double precision default null,
-  run_length integer default 0
+  run_length integer default 0, lines smallint[] default null
 ) returns table (
   id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
   priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer,
-  metadata jsonb, key_seq bigint
+  metadata jsonb, key_seq bigint, line smallint
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -69,9 +70,11 @@ declare
   size_at_most bigint;
   rendered bigint := 0;
   used_queues text[];
+  used_lines smallint[];
   used_priorities smallint[];
   used_turns bigint[];
   next_queues text[];
+  next_lines smallint[];
   next_priorities smallint[];
   next_turns bigint[];
   leaves_out_paused boolean := false;
@@ -79,50 +82,54 @@ declare
   ordered_queues text[];
   has_more boolean;
 begin
-  if octet_length(buckets) <> 128 then
-    raise exception 'buckets must hold 1024 bits' using errcode = 'invalid_parameter_value';
-  end if;
   -- Keys that could not be judged when their last job left.
   if exists (select from leasehold.order_check c where c.id > 0) then
     perform leasehold.check_order(queues);
   end if;
+  if lines is null then
+    lines := array_fill(0::smallint, array[cardinality(queues)]);
+  end if;
   if priorities is null and older_ms is null and younger_ms is null then
-    select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
-    into used_queues, used_priorities, used_turns
-    from unnest(queues) with ordinality as spot (queue, turn)
+    select array_agg(l.queue), array_agg(l.line), array_agg(l.priority), array_agg(l.turn)
+    into used_queues, used_lines, used_priorities, used_turns
+    from unnest(queues, lines) with ordinality as spot (queue, line, turn)
     cross join lateral (
-      select spot.queue, spot.turn, job.priority
+      select spot.queue, spot.line, spot.turn, job.priority
       from leasehold.job
-      where job.queue = spot.queue and not job.blocked and job.crashes = 0
-      order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+      where job.queue = spot.queue and job.line = spot.line and not job.blocked and job.crashes = 0
+      order by job.queue desc, job.line desc, job.priority desc, job.available_at desc, job.id desc
       limit 1
     ) l;
     next_queues := used_queues;
+    next_lines := used_lines;
     next_priorities := used_priorities;
     next_turns := used_turns;
     while next_queues is not null loop
-      select array_agg(l.queue), array_agg(l.priority), array_agg(l.turn)
-      into next_queues, next_priorities, next_turns
-      from unnest(next_queues, next_priorities, next_turns) as spot (queue, priority, turn)
+      select array_agg(l.queue), array_agg(l.line), array_agg(l.priority), array_agg(l.turn)
+      into next_queues, next_lines, next_priorities, next_turns
+      from unnest(next_queues, next_lines, next_priorities, next_turns) as spot (queue, line, priority, turn)
       cross join lateral (
-        select spot.queue, spot.turn, job.priority
+        select spot.queue, spot.line, spot.turn, job.priority
         from leasehold.job
-        where job.queue = spot.queue and job.priority < spot.priority and not job.blocked and job.crashes = 0
-        order by job.queue desc, job.priority desc, job.available_at desc, job.id desc
+        where job.queue = spot.queue and job.line = spot.line and job.priority < spot.priority and not job.blocked
+          and job.crashes = 0
+        order by job.queue desc, job.line desc, job.priority desc, job.available_at desc, job.id desc
         limit 1
       ) l;
       used_queues := used_queues || next_queues;
+      used_lines := used_lines || next_lines;
       used_priorities := used_priorities || next_priorities;
       used_turns := used_turns || next_turns;
     end loop;
-    select array_agg(spot.queue order by spot.priority, spot.turn), array_agg(spot.priority order by spot.priority, spot.turn)
-    into queues, priorities
-    from unnest(used_queues, used_priorities, used_turns) as spot (queue, priority, turn);
+    select array_agg(spot.queue order by spot.priority, spot.turn), array_agg(spot.line order by spot.priority, spot.turn),
+      array_agg(spot.priority order by spot.priority, spot.turn)
+    into queues, lines, priorities
+    from unnest(used_queues, used_lines, used_priorities, used_turns) as spot (queue, line, priority, turn);
   elsif priorities is null then
-    select array_agg(spot.queue order by level.priority, spot.turn),
+    select array_agg(spot.queue order by level.priority, spot.turn), array_agg(spot.line order by level.priority, spot.turn),
       array_agg(level.priority::smallint order by level.priority, spot.turn)
-    into queues, priorities
-    from unnest(queues) with ordinality as spot (queue, turn) cross join generate_series(0, 9) as level (priority);
+    into queues, lines, priorities
+    from unnest(queues, lines) with ordinality as spot (queue, line, turn) cross join generate_series(0, 9) as level (priority);
   end if;
   if from_at is null and queues is not null then
     from_at := array_fill(coalesce(at - younger_ms * interval '1 ms', '-infinity'), array[cardinality(queues)]);
@@ -137,7 +144,8 @@ begin
       from (
         select j.id, j.size, j.is_ordered
         from (
-          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+          select unnest(queues) as queue, unnest(lines) as line, unnest(priorities) as priority, unnest(from_at) as from_at,
+            unnest(from_id) as from_id
         ) as spot
         cross join lateral (
           select job.id, case
@@ -145,11 +153,11 @@ begin
               then pg_column_size(job.payload) else 100 * pg_column_size(job.payload)
             end as size, job.key_seq is not null as is_ordered
           from leasehold.job
-          where job.queue = spot.queue and job.priority = spot.priority and not job.blocked and job.crashes = 0
+          where job.queue = spot.queue and job.line = spot.line and job.priority = spot.priority and not job.blocked
+            and job.crashes = 0
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
             and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
-            and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
           order by job.available_at, job.id
           limit at_most
           for update skip locked
@@ -162,7 +170,8 @@ begin
       from (
         select j.id, j.size, j.is_ordered
         from (
-          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id
+          select unnest(queues) as queue, unnest(priorities) as priority, unnest(from_at) as from_at, unnest(from_id) as from_id,
+            unnest(buckets) as buckets
         ) as spot
         cross join lateral (
           select job.id, case
@@ -175,7 +184,7 @@ begin
             and (job.available_at, job.id) >= (spot.from_at, spot.from_id) and job.available_at <= until
             and job.claim_id is null and job.kind = any (kinds) and (job.key_seq is null or run_length > 0)
             and (job.expires_at is null or job.expires_at > at)
-            and (buckets is null or get_bit(buckets, job.partition_bucket) = 1)
+            and (spot.buckets is null or job.line = 0 or get_bit(spot.buckets, job.line - 1) = 1)
           order by job.available_at, job.id
           limit at_most
           for update skip locked
@@ -196,9 +205,10 @@ begin
       return next;
       return;
     end if;
-    select array_agg(asked.queue), array_agg(asked.priority), array_agg(asked.from_at), array_agg(asked.from_id)
-    into queues, priorities, from_at, from_id
-    from unnest(queues, priorities, from_at, from_id) as asked (queue, priority, from_at, from_id)
+    select array_agg(asked.queue), array_agg(asked.line), array_agg(asked.priority), array_agg(asked.from_at),
+      array_agg(asked.from_id), array_agg(asked.buckets)
+    into queues, lines, priorities, from_at, from_id, buckets
+    from unnest(queues, lines, priorities, from_at, from_id, buckets) as asked (queue, line, priority, from_at, from_id, buckets)
     where asked.queue not in (select p.queue from leasehold.pause p where p.queue is not null);
   end loop;
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
@@ -218,7 +228,7 @@ begin
     end loop;
   end if;
   if has_ordered then
-    ordered_queues := array(select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered);
+    ordered_queues := array(select q.name from leasehold.queue q where q.by_key and q.ordered);
     if crashes_to = 0 and (run_length > 1 or cardinality(picked) < max_jobs) then
       select w.ids, w.more into picked, has_more
       from leasehold.with_runs(picked, kinds, run_length, max_jobs, ordered_queues) w;
@@ -242,7 +252,8 @@ begin
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
       job.partition_key, job.partition_bucket, job.salt, job.metadata,
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
-        when job.parent_id is not null then -1 end;
+        when job.parent_id is not null then -1 end,
+      job.line;
   if has_ordered then
     perform leasehold.take_turns(picked, ordered_queues);
   end if;

@@ -42,6 +42,28 @@ begin
 end
 $$;
 
+-- The same for jobs in lines of queues: in a queue on the ring only the owner of a bucket can claim them, so the message names the
+-- lines, unless they are many.
+create function leasehold.wake_lines(queues text[], lines integer[]) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  woken record;
+begin
+  for woken in
+    select i.queue, array_agg(i.line order by i.line) as lines from unnest(queues, lines) as i (queue, line) group by i.queue
+  loop
+    if woken.lines = '{0}' or cardinality(woken.lines) > 40 then
+      perform leasehold.wake(array[woken.queue]);
+    elsif (select q.wakes from leasehold.queue q where q.name = woken.queue) is not false then
+      perform leasehold.tell('wake', woken.queue || e'\n' || array_to_string(woken.lines, ','));
+    end if;
+  end loop;
+  return true;
+end
+$$;
+
 -- How many workers may receive it. A sighting changes no column of this index, so it stays a heap-only update.
 create index worker_running on leasehold.worker (id) where stopped_at is null;
 
@@ -53,7 +75,7 @@ as $$
 declare
   topic text;
 begin
-  foreach topic in array array['wake', 'help', 'cancel', 'pause', 'signal'] loop
+  foreach topic in array array['wake', 'help', 'cancel', 'pause', 'signal', 'ring'] loop
     execute format('listen %I', replace('leasehold.', '"', '') || topic);
   end loop;
 end

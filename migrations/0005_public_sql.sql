@@ -52,7 +52,7 @@ begin
       errcode = 'program_limit_exceeded', hint = 'Store the data elsewhere and enqueue its address.';
   end if;
 
-  by_key := exists (select from leasehold.queue q where (q.ordered or q.fair) and q.name = to_queue);
+  by_key := exists (select from leasehold.queue q where q.by_key and q.name = to_queue);
   if with_key is not null then
     hash := leasehold.input_hash(enqueue.payload);
     keep_for := coalesce((options ->> 'keep_key_for')::interval, configured.keep_key, interval '24 hours');
@@ -110,9 +110,9 @@ begin
     (options ->> 'expires_at')::timestamptz,
     to_queue, enqueue.kind, enqueue.payload, options ->> 'partition_key', with_key,
     options -> 'metadata'
-  where not exists (select from leasehold.queue q where (q.ordered or q.fair) and q.name = to_queue);
+  where not exists (select from leasehold.queue q where q.by_key and q.name = to_queue);
   if not found then
-    raise exception 'queue "%" has become ordered or fair meanwhile', to_queue using
+    raise exception 'queue "%" has been configured anew meanwhile', to_queue using
       errcode = 'serialization_failure', hint = 'Send it again.';
   end if;
   if not options ?| array['available_at', 'delay'] then

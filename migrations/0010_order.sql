@@ -480,9 +480,11 @@ as $$
 declare
   at constant timestamptz := leasehold.clock();
   ordered_queues constant text[] := array(
-    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name);
+    select q.name from leasehold.queue q where q.by_key and q.ordered and q.name = any (queues) order by q.name);
+  ring_queues constant text[] := array(
+    select q.name from leasehold.queue q where q.by_key and q.ring is not null and q.name = any (queues));
   fair_queues constant text[] := array(
-    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.fair and q.name = any (queues));
+    select q.name from leasehold.queue q where q.by_key and q.fair and q.name = any (queues));
   taken boolean[];
   partition_keys text[];
   missing text;
@@ -556,7 +558,7 @@ begin
         idempotency_keys, taken) with ordinality
         as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, id, idempotency_key, taken, place)
       where i.taken is not true and ordered_queues = array(
-        select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name)
+        select q.name from leasehold.queue q where q.by_key and q.ordered and q.name = any (queues) order by q.name)
     ), drawn as materialized (
       -- An id that was drawn before the key was locked is no place in it.
       select i.*, coalesce(i.id, i.drawn) as job_id,
@@ -566,13 +568,14 @@ begin
       ) as i
     ), added as (
       insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue,
-        kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked)
+        kind, payload, partition_key, idempotency_key, metadata, key_seq, blocked, line)
       select d.job_id, coalesce((d.more ->> 'available_at')::timestamptz, at + d.delay_ms * interval '1 ms'), at,
         d.max_attempts, d.priority, d.bucket, (d.more ->> 'expires_at')::timestamptz, d.queue, d.kind, d.payload::jsonb,
         d.key, d.idempotency_key, d.more -> 'metadata', d.key_seq,
-        d.in_key and (not d.is_first or k.is_taken)
+        d.in_key and (not d.is_first or k.is_taken),
+        case when d.key is not null and d.queue = any (ring_queues) then d.bucket + 1 else 0 end
       from drawn d left join keys k on k.queue = d.queue and k.key = d.key
-      returning job.queue, job.partition_key, job.available_at, job.blocked
+      returning job.queue, job.partition_key, job.available_at, job.blocked, job.line
     ), to_check as (
       -- What is parked behind a dead letter is moved by a check.
       insert into leasehold.order_check (queue, key)
@@ -584,13 +587,14 @@ begin
       )
     ), woken as (
       -- Also for a job that is blocked: what is in front of it may have left before this commits, and then a claim has to look.
-      select leasehold.wake(array(
-        select distinct a.queue from added a where a.available_at <= at)) as done
+      select leasehold.wake_lines(array_agg(a.queue), array_agg(a.line)) as done from (
+        select distinct a.queue, a.line from added a where a.available_at <= at
+      ) as a
     )
     select d.place, d.job_id from drawn d cross join woken;
   -- set_ordered() waits for those that have written to job, and this had not. From here on it has.
   if ordered_queues <> array(
-    select q.name from leasehold.queue q where (q.ordered or q.fair) and q.ordered and q.name = any (queues) order by q.name
+    select q.name from leasehold.queue q where q.by_key and q.ordered and q.name = any (queues) order by q.name
   ) then
     raise exception 'whether a queue is ordered has changed meanwhile' using
       errcode = 'serialization_failure', hint = 'Send it again.';
@@ -618,6 +622,7 @@ declare
   available constant timestamptz := leasehold.clock() + delay_ms * interval '1 ms';
   keys constant text[] := array(select jsonb_array_elements_text(partition_keys::jsonb));
   parks boolean;
+  on_ring boolean;
   distinct_keys text[];
   first_places integer[];
   are_new boolean[];
@@ -626,7 +631,8 @@ declare
   place integer;
   ids bigint[];
 begin
-  select q.on_dead_letter = 'park' into parks from leasehold.queue q where q.ordered and q.name = of_queue;
+  select q.on_dead_letter = 'park', q.ring is not null into parks, on_ring
+  from leasehold.queue q where q.ordered and q.name = of_queue;
   if not found then
     return null;
   end if;
@@ -661,8 +667,9 @@ begin
   end loop;
   ids := array(select nextval('leasehold.job_id') from generate_series(1, cardinality(keys)));
   insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, queue, kind, payload,
-    partition_key, key_seq, blocked)
-  select i.id, available, at, attempts_at_most, of_priority, i.bucket, of_queue, of_kind, i.payload, i.key, i.id, i.is_blocked
+    partition_key, key_seq, blocked, line)
+  select i.id, available, at, attempts_at_most, of_priority, i.bucket, of_queue, of_kind, i.payload, i.key, i.id, i.is_blocked,
+    case when on_ring then i.bucket + 1 else 0 end
   from (
     select unnest(ids) as id, jsonb_array_elements(inputs::jsonb) as payload, unnest(buckets) as bucket, unnest(keys) as key,
       unnest(blocks) as is_blocked
@@ -673,7 +680,12 @@ begin
   end if;
   -- Also for jobs that are blocked: what is in front may have left before this commits, and then a claim has to look.
   if delay_ms <= 0 then
-    perform leasehold.wake(array[of_queue]);
+    if on_ring then
+      perform leasehold.wake_lines(array_agg(of_queue), array_agg(l.line))
+      from (select distinct b.bucket + 1 as line from unnest(buckets) as b (bucket)) as l;
+    else
+      perform leasehold.wake(array[of_queue]);
+    end if;
   end if;
   return ids;
 end
@@ -718,9 +730,10 @@ begin
       delete from leasehold.dead_letter d where d.id = any (array(select picked.id from picked)) returning *
     ), added as (
       insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-        partition_bucket, salt, blocked, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
+        partition_bucket, line, salt, blocked, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata, key_seq)
       select r.id, leasehold.clock(), r.created_at, r.lease_generation, r.max_attempts,
-        case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket, r.salt,
+        case r.reason when 'lease_expired' then greatest(r.crashes, 2) else 0 end, r.priority, r.partition_bucket,
+        leasehold.line(r.queue, r.partition_key, r.partition_bucket), r.salt,
         true, r.parent_id, r.queue, r.kind, r.payload, r.partition_key, r.idempotency_key, r.metadata,
         case when r.blocks_key then r.key_seq else nextval('leasehold.job_id') end
       from (select * from revived order by revived.key_seq) as r

@@ -41,6 +41,7 @@ import {
   unblock,
 } from './jobs/order.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
+import { type Owner, ownerOf } from './jobs/ring.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
@@ -161,6 +162,14 @@ export class Leasehold {
   /** Jobs of this queue or kind start again. Workers that listen are woken. */
   resume(target: PauseTarget, options?: ByOption): Promise<ResumeOutcome> {
     return resume(this.#connection.lane, target, options)
+  }
+
+  /**
+   * Which worker claims the jobs of this key, in a queue that is on the ring. Undefined: any worker does, or none has a seat. Changes
+   * under way are not awaited: a worker that has just gained the key may still wait for the one that lost it.
+   */
+  ownerOf(queue: string, partitionKey: string): Promise<Owner | undefined> {
+    return ownerOf(this.#connection.lane, queue, partitionKey)
   }
 
   /** Keys of an ordered queue in which jobs wait behind another, those that have waited longest first. */

@@ -105,6 +105,7 @@ const OURS: Readonly<Record<ErrorCode, (error: LeaseholdError) => string>> = {
   RUN_FINISHED: unquoted,
   RUN_NOT_FOUND: unquoted,
   SCHEMA: whole,
+  SEAT_TAKEN: whole,
   STEP_FAILED: (error) => blank(error.message.replace(/ has failed: .*/s, ' has failed')),
   STOPPING: whole,
   TIMED_OUT: whole,

@@ -1,3 +1,4 @@
+import { checkStrategy, type Strategy } from '../ring/strategy.ts'
 import { checkText } from './check.ts'
 import { InvalidOptionError } from './errors.ts'
 import { checkOptions } from './options.ts'
@@ -22,6 +23,11 @@ export interface QueueOptions {
    * commit at the same time do not wait for each other, and a transaction that enqueued can be prepared. Default: true.
    */
   readonly wakeUp?: boolean
+  /**
+   * Each partition key has one worker that claims its jobs, as long as the same workers run. True: by consistent hashing. Jobs without
+   * a key are claimed by any worker. Default: false.
+   */
+  readonly ring?: boolean | Strategy
 }
 
 /** A queue that workers claim from. */
@@ -31,6 +37,7 @@ export interface Queue {
   readonly fair: boolean
   readonly onDeadLetter: OnDeadLetter
   readonly wakeUp: boolean
+  readonly ring: Strategy | null
 }
 
 /**
@@ -40,8 +47,8 @@ export interface Queue {
 export function queue(name: string, options: QueueOptions = {}): Queue {
   checkText('name', name, 200)
   const of = `queue(${JSON.stringify(name)})`
-  checkOptions(of, options, ['ordered', 'fair', 'onDeadLetter', 'wakeUp'])
-  const { ordered = false, fair = false, onDeadLetter = 'block', wakeUp = true } = options
+  checkOptions(of, options, ['ordered', 'fair', 'onDeadLetter', 'wakeUp', 'ring'])
+  const { ordered = false, fair = false, onDeadLetter = 'block', wakeUp = true, ring = false } = options
   if (typeof ordered !== 'boolean') throw new InvalidOptionError(`${of}.ordered`, 'it must be true or false')
   if (typeof fair !== 'boolean') throw new InvalidOptionError(`${of}.fair`, 'it must be true or false')
   if (ordered && fair) throw new InvalidOptionError(`${of}.fair`, '`ordered` and `fair` are mutually exclusive')
@@ -49,5 +56,6 @@ export function queue(name: string, options: QueueOptions = {}): Queue {
   if (!ON_DEAD_LETTER.includes(onDeadLetter)) {
     throw new InvalidOptionError(`${of}.onDeadLetter`, `it must be one of ${ON_DEAD_LETTER.join(', ')}`)
   }
-  return Object.freeze({ name, ordered, fair, onDeadLetter, wakeUp })
+  const strategy = ring === false ? null : ring === true ? 'consistent' : checkStrategy(`${of}.ring`, ring)
+  return Object.freeze({ name, ordered, fair, onDeadLetter, wakeUp, ring: strategy })
 }

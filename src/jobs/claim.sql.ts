@@ -1,11 +1,11 @@
 // The claim itself is a function in the database, leasehold.claim(): migrations/0003_claim_and_finish.sql has its argument,
 // Why it lives there: decisions/0006.
 //   $1 claim id  $2 worker id  $3 lease in ms  $4 limit  $5 kinds  $6–$9 spots, or $6 queues  $10, $11 due for so many ms
-//   $12, $13 crashes  $14 buckets or null  $15 share  $16 run length
+//   $12, $13 crashes  $14 buckets of each spot or null  $15 share  $16 run length  $17 lines or null
 export const CLAIM = `-- job.claim
 select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, older_ms => $10, younger_ms => $11,
   crashes_from => $12, crashes_to => $13, buckets => $14, share => $15,
-  run_length => $16)`
+  run_length => $16, lines => $17)`
 
 // The fence of a renewal is the ledger row itself: the sweep deletes it, or cursors it swept, before the next claim.
 export const RENEW = `-- claim.renew
@@ -21,15 +21,17 @@ delete from leasehold.claim c
 where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2
   and (select true from leasehold.job j where j.id = any (c.job_ids) and j.claim_id = c.id limit 1) is null`
 
-// How many suspects wait, up to $3: a look, so that a worker stops claiming other jobs only when it has to.   $1 queues  $2 kinds
+// How many suspects wait, up to $3: a look, so that a worker stops claiming other jobs only when it has to.
+//   $1 queues  $2 kinds  $4 buckets of each queue, or null
 export const COUNT_SUSPECTS = `-- job.count_suspects
 select count(*) as count from (
-  select from unnest((select $1::text[])) as i (queue)
+  select from unnest((select $1::text[]), (select $4::bytea[])) as i (queue, buckets)
   cross join lateral (
     select from leasehold.job
     where job.queue = i.queue and not job.blocked and job.crashes > 0 and job.available_at <= leasehold.clock()
       and job.claim_id is null and job.kind = any ((select $2::text[])::text[])
       and (job.expires_at is null or job.expires_at > leasehold.clock())
+      and (i.buckets is null or job.line = 0 or get_bit(i.buckets, job.line - 1) = 1)
       and job.kind <> all (array(select kind from leasehold.pause where kind is not null))
     limit $3
   ) j

@@ -23,11 +23,12 @@ export interface ClaimRequest {
   readonly leaseMs: number
   /** From one queue and priority at most. Default: the limit. */
   readonly share?: number
-  /** Only jobs of these partition buckets, a bit each of 1024. Default: all. */
-  readonly buckets?: Uint8Array
   /** Jobs of one key of an ordered queue at most. Default: 1. */
   readonly runLength?: number
 }
+
+/** By queue: the buckets whose suspects may be claimed, a bit each of 1024. Missing: all. */
+export type OwnedBuckets = ReadonlyMap<string, Uint8Array>
 
 /** In the place of key_seq: a run of a workflow waits for the job. */
 const HAS_PARENT = '-1'
@@ -78,11 +79,13 @@ export async function claimSuspects(
   lane: Lane,
   request: ClaimRequest,
   queues: readonly string[],
+  owned?: OwnedBuckets,
 ): Promise<ClaimedJob[]> {
   const spots = everyStart(shuffled(queues))
+  const buckets = owned && spots.map(({ queue }) => bytesOf(owned.get(queue)))
   const together = { ...request, limit: Math.min(request.limit, COMPANY_AFTER_FIRST_CRASH) }
-  const few = () => claimWithCrashes(lane, together, spots, 1, 1)
-  const alone = () => claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767)
+  const few = () => claimWithCrashes(lane, together, spots, 1, 1, buckets)
+  const alone = () => claimWithCrashes(lane, { ...request, limit: 1 }, spots, 2, 32_767, buckets)
   const [first, second] = Math.random() < 0.5 ? [few, alone] : [alone, few]
   const { jobs } = await first()
   return jobs.length > 0 ? jobs : (await second()).jobs
@@ -95,20 +98,35 @@ function shuffled(queues: readonly string[]): string[] {
     .map(({ queue }) => queue)
 }
 
+function bytesOf(buckets: Uint8Array | undefined): Buffer | null {
+  return buckets === undefined ? null : Buffer.from(buckets)
+}
+
 /** How many jobs wait whose lease has expired before, as far as it matters. */
 export async function countSuspects(
   lane: Lane,
   queues: readonly string[],
   kinds: readonly string[],
   atMost = 1_000,
+  owned?: OwnedBuckets,
 ): Promise<number> {
-  const [row] = await lane.run<'count'>(COUNT_SUSPECTS, [queues, kinds, checkInteger('atMost', atMost, 1, 10_000)])
+  const [row] = await lane.run<'count'>(COUNT_SUSPECTS, [
+    queues,
+    kinds,
+    checkInteger('atMost', atMost, 1, 10_000),
+    owned === undefined ? null : queues.map((queue) => bytesOf(owned.get(queue))),
+  ])
   return Number(row!.count)
 }
 
 /** Whether there is anything for `claimSuspects` to claim. */
-export async function suspectsWait(lane: Lane, queues: readonly string[], kinds: readonly string[]): Promise<boolean> {
-  return (await countSuspects(lane, queues, kinds, 1)) > 0
+export async function suspectsWait(
+  lane: Lane,
+  queues: readonly string[],
+  kinds: readonly string[],
+  owned?: OwnedBuckets,
+): Promise<boolean> {
+  return (await countSuspects(lane, queues, kinds, 1, owned)) > 0
 }
 
 async function claimWithCrashes(
@@ -117,6 +135,7 @@ async function claimWithCrashes(
   walk: Walk,
   crashesFrom: number,
   crashesTo: number,
+  buckets?: readonly (Buffer | null)[],
 ): Promise<Claimed> {
   const [claimId, ...asked] = claimArguments(request, walk)
   const rows = await lane.run<ClaimColumn>(CLAIM, [
@@ -125,15 +144,21 @@ async function claimWithCrashes(
     ...asked,
     crashesFrom,
     crashesTo,
-    request.buckets === undefined ? null : Buffer.from(request.buckets),
-    ...shareArguments(request),
+    buckets ?? null,
+    ...shareArguments(request, walk),
   ])
   return toClaimed(request, rows)
 }
 
 /** The last arguments of every claim. */
-export function shareArguments({ share, limit, runLength = 1 }: ClaimRequest): unknown[] {
-  return [share ?? limit, checkInteger('runLength', runLength, 1, MAX_CLAIM)]
+export function shareArguments({ share, limit, runLength = 1 }: ClaimRequest, walk: Walk): unknown[] {
+  return [share ?? limit, checkInteger('runLength', runLength, 1, MAX_CLAIM), linesOf(walk)]
+}
+
+/** Null: all are 0, as they are where no queue is on the ring. */
+function linesOf(walk: Walk): string | null {
+  const lines = 'queues' in walk ? walk.lines : walk.map(({ line }) => line)
+  return lines === undefined || lines.every((line) => line === 0) ? null : numericArray(lines)
 }
 
 /** The first arguments of every claim. */
@@ -253,6 +278,7 @@ export type ClaimColumn =
   | 'salt'
   | 'metadata'
   | 'key_seq'
+  | 'line'
 
 function toClaimedJob(claimId: ClaimId, claimedAt: StoredTime, row: Row<ClaimColumn>): ClaimedJob {
   return {
@@ -270,6 +296,7 @@ function toClaimedJob(claimId: ClaimId, claimedAt: StoredTime, row: Row<ClaimCol
     createdAt: row.created_at as StoredTime,
     partitionKey: row.partition_key,
     bucket: Number(row.partition_bucket),
+    line: Number(row.line),
     salt: row.salt!,
     metadata: row.metadata,
     runFrom: null,

@@ -191,7 +191,7 @@ export async function turn(
     ...completeArguments(request.worker, first),
     ...(inOrder ? [runsOf(first)] : []),
     ...claimArguments(request, walk),
-    ...shareArguments(request),
+    ...shareArguments(request, walk),
   ])
   return {
     ended: notWritten(lane, request.worker, first, rows[0]!.completed, others),

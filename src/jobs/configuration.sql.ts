@@ -2,22 +2,24 @@
 
 // One statement: a deploy stores all of it or nothing. Rows are locked in one order, queues by name, then kinds by name, then
 // the settings, so two deploys at a time cannot deadlock; each subselect over the part before makes that part run first.
-// A queue that is only named by a kind is added if it is missing, and keeps its options. Pauses are never touched.
+// A queue that is only named by a kind is added if it is missing, and keeps its options. Pauses are never touched. One that has left the
+// ring may have jobs in its lines for long, so workers go on looking there: its ring is off, not null.
 //   $1 queues  $2 ordered  $3 on dead letter  $4 queues that were declared
 //   $5 kinds  $6 queue  $7 priority  $8 max attempts  $9 keep in ms  $10 keep the key in ms
 //   $11–$15 retention in ms of dead letters, attempts, effects, workers, events; null: as it is  $16 whether the queues wake workers
-//   $17 fair
+//   $17 fair  $18 ring
 export const STORE_CONFIGURATION = `-- configuration.store
 with queues as (
-  insert into leasehold.queue (name, ordered, on_dead_letter, wakes, fair)
-  select i.name, i.ordered, i.on_dead_letter, i.wakes, i.fair
+  insert into leasehold.queue (name, ordered, on_dead_letter, wakes, fair, ring)
+  select i.name, i.ordered, i.on_dead_letter, i.wakes, i.fair, i.ring
   from unnest((select $1::text[]), (select $2::boolean[]), (select $3::text[]), (select $16::boolean[]),
-    (select $17::boolean[])) as i (name, ordered, on_dead_letter, wakes, fair)
+    (select $17::boolean[]), (select $18::text[])) as i (name, ordered, on_dead_letter, wakes, fair, ring)
   order by i.name
   on conflict (name) do update
-  set on_dead_letter = excluded.on_dead_letter, wakes = excluded.wakes, fair = excluded.fair
-  where queue.name = any ($4::text[]) and (queue.on_dead_letter, queue.wakes, queue.fair)
-    is distinct from (excluded.on_dead_letter, excluded.wakes, excluded.fair)
+  set on_dead_letter = excluded.on_dead_letter, wakes = excluded.wakes, fair = excluded.fair,
+    ring = coalesce(excluded.ring, case when queue.ring is not null then 'off' end)
+  where queue.name = any ($4::text[]) and (queue.on_dead_letter, queue.wakes, queue.fair, queue.ring)
+    is distinct from (excluded.on_dead_letter, excluded.wakes, excluded.fair, excluded.ring)
   returning name
 ), kinds as (
   insert into leasehold.kind (name, queue, priority, max_attempts, keep, keep_key)

@@ -33,7 +33,8 @@ export async function storeConfiguration(
   }
   const queues = new Map(declared)
   for (const { queue: name } of kinds.values()) {
-    if (!queues.has(name)) queues.set(name, { name, ordered: false, fair: false, onDeadLetter: 'block', wakeUp: true })
+    if (!queues.has(name))
+      queues.set(name, { name, ordered: false, fair: false, onDeadLetter: 'block', wakeUp: true, ring: null })
   }
   await setOrdered(lane, [...declared.values()])
   const [queueRows, kindRows] = [[...queues.values()], [...kinds.values()]]
@@ -51,6 +52,7 @@ export async function storeConfiguration(
     ...RETAINED.map((name) => retention[name] ?? null),
     queueRows.map(({ wakeUp }) => wakeUp),
     queueRows.map(({ fair }) => fair),
+    queueRows.map(({ ring }) => ring),
   ])
 }
 
@@ -167,8 +169,8 @@ function kindToStore({ name, queue, priority, maxAttempts, keepMs, keepKeyMs }: 
   return { name, queue, priority, maxAttempts, keepMs: keepMs || 0, keepKeyMs }
 }
 
-function queueToStore({ name, ordered, fair, onDeadLetter, wakeUp }: Queue): Queue {
-  return { name, ordered, fair, onDeadLetter, wakeUp }
+function queueToStore({ name, ordered, fair, onDeadLetter, wakeUp, ring }: Queue): Queue {
+  return { name, ordered, fair, onDeadLetter, wakeUp, ring }
 }
 
 function isQueue(declaration: unknown): declaration is Queue {

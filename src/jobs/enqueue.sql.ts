@@ -1,7 +1,7 @@
 // Arrays are hidden behind a subselect, here and in every other statement: the planner then expects ten rows for any
 // batch, custom plan or generic, and always probes by index (decisions/0004).
 
-// The database alone knows which queues are ordered or fair. If one of them is, these three store nothing and return no row, or no id;
+// The database alone knows which queues are ordered, fair or on the ring. If one of them is, these three store nothing and return no row, or no id;
 // ENQUEUE_IN_ORDER is next.
 
 // Columns that few jobs use travel in one jsonb, `more`, null for most: fifteen arrays would cost more than the insert.
@@ -17,7 +17,7 @@ with added as (
   from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::smallint[]),
     (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]))
     as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more)
-  where not exists (select from leasehold.queue q where (q.ordered or q.fair) and q.name = any ($1::text[]))
+  where not exists (select from leasehold.queue q where q.by_key and q.name = any ($1::text[]))
   returning id, queue, available_at
 )
 select id,
@@ -32,7 +32,7 @@ with added as (
   insert into leasehold.job (available_at, created_at, max_attempts, priority, partition_bucket, queue, kind, payload)
   select leasehold.clock() + $7::float8 * interval '1 ms', leasehold.clock(), $5, $4, i.bucket, $1, $2, i.payload
   from rows from (jsonb_array_elements($3::text::jsonb), unnest((select $6::smallint[]))) as i (payload, bucket)
-  where not exists (select from leasehold.queue q where (q.ordered or q.fair) and q.name = $1)
+  where not exists (select from leasehold.queue q where q.by_key and q.name = $1)
   returning id
 )
 select array_agg(id) as ids,
@@ -49,7 +49,7 @@ with input as materialized (
     (select $5::smallint[]), (select $6::smallint[]), (select $7::float8[]), (select $8::jsonb[]),
     (select $9::text[]), (select $10::float8[])) with ordinality
     as i (queue, kind, payload, priority, max_attempts, bucket, delay_ms, more, key, keep_key_ms, position)
-  where not exists (select from leasehold.queue q where (q.ordered or q.fair) and q.name = any ($1::text[]))
+  where not exists (select from leasehold.queue q where q.by_key and q.name = any ($1::text[]))
 ), kept as (
   insert into leasehold.idempotency_key (queue, key, job_id, keep_for, input_hash, due_at)
   select queue, key, id, keep_key_ms * interval '1 ms', leasehold.input_hash(payload::jsonb),

@@ -45,6 +45,8 @@ export interface ClaimedJob extends Lease {
   readonly partitionKey: string | null
   /** 0 to 1023. */
   readonly bucket: number
+  /** 0, or in a queue on the ring 1 + the bucket of its key. */
+  readonly line: number
   /** Random. Distinguishes two jobs that got the same id before and after a failover. */
   readonly salt: string
   /** JSON text. */

@@ -54,9 +54,10 @@ with picked as materialized (
   delete from leasehold.dead_letter where id = any (array(select id from picked where key_seq is null)) returning *
 ), plain as (
   insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-    partition_bucket, salt, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata)
+    partition_bucket, line, salt, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata)
   select id, leasehold.clock(), created_at, lease_generation, max_attempts,
-    case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket, salt,
+    case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket,
+    leasehold.line(queue, partition_key, partition_bucket), salt,
     parent_id, queue, kind, payload, partition_key, idempotency_key, metadata
   from revived
   returning id, queue, kind

@@ -86,15 +86,15 @@ from ended`
 // A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed. The
 // two halves do not meet: what is completed is claimed, so the claim passes it over.
 //   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
-//   $14, $15 due for so many ms  $16 share  $17 run length
+//   $14, $15 due for so many ms  $16 share  $17 run length  $18 lines or null
 export const TURN = `-- job.turn
 ${COMPLETED}
 select claimed.*, (select array_agg(id) from ended) as completed
 from leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16,
-  run_length => $17) as claimed`
+  run_length => $17, lines => $18) as claimed`
 
 // The completion comes first, as a left join makes sure of: the claim finds the jobs that it lets in.
-//   $1–$6 as for COMPLETE_IN_ORDER  $7–$18 as $6–$17 of TURN
+//   $1–$6 as for COMPLETE_IN_ORDER  $7–$19 as $6–$18 of TURN
 export const TURN_IN_ORDER = `-- job.turn_in_order
 ${COMPLETED_IN_ORDER}
 select claimed.*, completed, let_in, notified
@@ -104,7 +104,7 @@ from (
   from ended
 ) as answered
 left join leasehold.claim($7, $5, $8, $9, $10, $11, $12, $13, $14, older_ms => $15, younger_ms => $16, share => $17,
-  run_length => $18) as claimed on true`
+  run_length => $18, lines => $19) as claimed on true`
 
 // Large batches. False: some are locked or not held any more, and nothing was done; COMPLETE is next.
 //   $1 ids, claim by claim  $2 claim ids  $3 how many jobs of each  $4 worker id  $5 keep all for so many ms; null: not at all

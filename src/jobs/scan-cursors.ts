@@ -22,6 +22,7 @@
  * time they have been due, the latest first, slice by slice, until all were seen (decisions/0010).
  */
 import type { ClaimedJob } from './job.ts'
+import { type Line, nameOf } from './lines.ts'
 import { Slices } from './scan-slices.ts'
 import { isEarlier, type StoredTime, textBefore, timeText } from './stored-time.ts'
 
@@ -39,9 +40,8 @@ const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 const DEEP_AT_ONCE = 64
 const OTHERS_AT_ONCE = 8
 
-/** A (queue, priority) and the row to start from. */
-export interface ScanStart {
-  readonly queue: string
+/** A (queue, line, priority) and the row to start from. */
+export interface ScanStart extends Line {
   readonly priority: number
   readonly fromAt: string
   readonly fromId: string
@@ -50,6 +50,8 @@ export interface ScanStart {
 /** From the beginning of these queues, in all their priorities. */
 export interface Look {
   readonly queues: readonly string[]
+  /** Of each of them. Undefined: 0. */
+  readonly lines?: readonly number[]
   /** Only jobs that have been due for so long, and not for longer. Undefined: all. */
   readonly dueForMs?: { readonly from: number; readonly to: number } | undefined
 }
@@ -78,8 +80,7 @@ export interface Answer {
   readonly cut?: boolean
 }
 
-interface Place {
-  readonly queue: string
+interface Place extends Line {
   readonly cursors: Map<number, ScanStart & { readonly at: StoredTime }>
   /** It was asked before. */
   known: boolean
@@ -93,12 +94,14 @@ interface Place {
 export function everyStart(queues: readonly string[]): ScanStart[] {
   // Each spot once: a row this claim has locked itself does not count as locked, and would be taken twice.
   const once = [...new Set(queues)]
-  return PRIORITIES.flatMap((priority) => once.map((queue) => ({ queue, priority, fromAt: '-infinity', fromId: '0' })))
+  return PRIORITIES.flatMap((priority) =>
+    once.map((queue) => ({ queue, line: 0, priority, fromAt: '-infinity', fromId: '0' })),
+  )
 }
 
 export class ScanCursors {
-  readonly #places: readonly Place[]
-  readonly #byQueue: ReadonlyMap<string, Place>
+  #places: readonly Place[] = []
+  #byLine: ReadonlyMap<string, Place> = new Map()
   readonly #now: () => number
   readonly #slices = new Slices()
   // Looks take turns of their own: if one happened on every second claim, a shared turn would favour one queue for ever.
@@ -118,16 +121,20 @@ export class ScanCursors {
 
   /** `now` is monotonic, in milliseconds. */
   constructor(queues: readonly string[], now: () => number = () => performance.now(), random = Math.random) {
-    const newPlace = (queue: string): Place => {
-      return { queue, cursors: new Map(), known: false, deep: false, emptyAt: undefined }
-    }
-    this.#places = [...new Set(queues)].map(newPlace)
-    this.#byQueue = new Map(this.#places.map((place) => [place.queue, place]))
+    this.setLines([...new Set(queues)].map((queue) => ({ queue, line: 0 })))
     this.#now = now
     const anywhere = () => Math.floor(random() * this.#places.length)
     this.#deepTurn = anywhere()
     this.#otherTurn = anywhere()
     this.#lookTurn = anywhere()
+  }
+
+  /** Walks these lines from now on. What is known of those that were walked before is kept. */
+  setLines(lines: readonly Line[]): void {
+    this.#places = lines.map((line) => this.#byLine.get(nameOf(line)) ?? newPlace(line))
+    this.#byLine = new Map(this.#places.map((place) => [nameOf(place), place]))
+    for (const place of this.#notified) if (!this.#byLine.has(nameOf(place))) this.#notified.delete(place)
+    this.#hurry = true
   }
 
   /** What to ask for next: up to `limit` jobs, of these queues alone if they are given. */
@@ -139,7 +146,11 @@ export class ScanCursors {
     if (fromStart) this.#lookedAt = this.#now()
     const deep = places.filter((place) => place.deep || !place.known).length
     const share = Math.ceil(limit / Math.max(1, deep))
-    const look = () => ({ queues: places.map(({ queue }) => queue), dueForMs: this.#slices.next })
+    const look = () => ({
+      queues: places.map(({ queue }) => queue),
+      lines: places.map(({ line }) => line),
+      dueForMs: this.#slices.next,
+    })
     const walk = fromStart ? look() : this.#spotsOf(places)
     return { walk, fromStart, everyKind: among === undefined, share, places }
   }
@@ -183,11 +194,16 @@ export class ScanCursors {
     this.#hurry = true
   }
 
-  /** Something is new in this queue. */
-  notified(queue: string): void {
-    const place = this.#byQueue.get(queue)
+  /** Something is new in this line. */
+  notified(queue: string, line = 0): void {
+    const place = this.#byLine.get(nameOf({ queue, line }))
     if (place !== undefined) this.#notified.add(place)
     if (!this.isNotified || place?.emptyAt === undefined) this.#hurry = true
+  }
+
+  /** Whether it walks this line. */
+  walks(line: Line): boolean {
+    return this.#byLine.has(nameOf(line))
   }
 
   /** Whether the next claim will be a look from the beginning. */
@@ -221,8 +237,8 @@ export class ScanCursors {
   #lastReached({ places }: Asked, jobs: readonly ClaimedJob[]): number {
     if (places.length === 1) return 0
     const lowest = jobs.at(-1)?.priority
-    const queues = new Set(jobs.filter(({ priority }) => priority === lowest).map(({ queue }) => queue))
-    return places.findLastIndex(({ queue }) => queues.has(queue))
+    const lines = new Set(jobs.filter(({ priority }) => priority === lowest).map(nameOf))
+    return places.findLastIndex((place) => lines.has(nameOf(place)))
   }
 
   /** Returns who had more than its share. */
@@ -231,8 +247,8 @@ export class ScanCursors {
     // Jobs of one spot mostly follow each other: then it need not be looked up.
     let spot: { readonly first: ClaimedJob; count: number } | undefined
     for (const job of jobs) {
-      if (spot === undefined || spot.first.priority !== job.priority || spot.first.queue !== job.queue) {
-        const key = `${job.priority}${job.queue}`
+      if (spot === undefined || !isSameSpot(spot.first, job)) {
+        const key = `${job.priority}${nameOf(job)}`
         spot = bySpot.get(key) ?? { first: job, count: 0 }
         bySpot.set(key, spot)
       }
@@ -240,14 +256,16 @@ export class ScanCursors {
     }
     const deep = new Set<Place>()
     for (const { first, count } of bySpot.values()) {
-      const { queue, priority, availableAt: at, jobId: fromId } = first
-      const place = this.#byQueue.get(queue)!
+      const { queue, line, priority, availableAt: at, jobId: fromId } = first
+      const place = this.#byLine.get(nameOf(first))
+      // The ring has changed meanwhile.
+      if (place === undefined) continue
       const hasMore = count >= share
       if (hasMore) deep.add(place)
       // What a look found behind the mark was all there was: the next claim need not step over what lies between.
       const mark = place.cursors.get(priority)
       if (fromStart && !full && !hasMore && mark !== undefined && isEarlier(at, mark.at)) continue
-      place.cursors.set(priority, { queue, priority, fromAt: timeText(at), fromId, at })
+      place.cursors.set(priority, { queue, line, priority, fromAt: timeText(at), fromId, at })
     }
     return deep
   }
@@ -270,12 +288,12 @@ export class ScanCursors {
     const spots: ScanStart[] = []
     const starts = places.map(({ emptyAt }) => emptyAt && textBefore(emptyAt, Math.round(this.#lateByMs)))
     for (const priority of PRIORITIES) {
-      places.forEach(({ queue, cursors }, index) => {
+      places.forEach(({ queue, line, cursors }, index) => {
         const mark = cursors.get(priority)
         if (mark === undefined && cursors.size > 0) return
         const fromAt = starts[index]
-        if (fromAt !== undefined) spots.push({ queue, priority, fromAt, fromId: '0' })
-        else spots.push(mark ?? { queue, priority, fromAt: '-infinity', fromId: '0' })
+        if (fromAt !== undefined) spots.push({ queue, line, priority, fromAt, fromId: '0' })
+        else spots.push(mark ?? { queue, line, priority, fromAt: '-infinity', fromId: '0' })
       })
     }
     return spots
@@ -292,6 +310,14 @@ export class ScanCursors {
     this.#hurry = true
     return this.#slices.seen(walkMs, jobs, more)
   }
+}
+
+function newPlace({ queue, line }: Line): Place {
+  return { queue, line, cursors: new Map(), known: false, deep: false, emptyAt: undefined }
+}
+
+function isSameSpot(one: ClaimedJob, other: ClaimedJob): boolean {
+  return one.priority === other.priority && one.queue === other.queue && one.line === other.line
 }
 
 function isSlice({ walk }: Asked): boolean {

@@ -5,7 +5,7 @@ import { CALL_FOR_HELP, CLEAR_BUSY, FLEET, LISTEN, MARK_BUSY, NOTIFY } from './w
  * wake: a queue has work. help: more than one worker can take. cancel: a running job is to be cancelled. pause: a queue or kind
  * was paused. signal: one was sent to a run of a workflow.
  */
-export const TOPICS = ['wake', 'help', 'cancel', 'pause', 'signal'] as const
+export const TOPICS = ['wake', 'help', 'cancel', 'pause', 'signal', 'ring'] as const
 export type Topic = (typeof TOPICS)[number]
 
 /** The channel of a topic, as `leasehold.tell` names it. */

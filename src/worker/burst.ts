@@ -38,10 +38,12 @@ export class Burst {
 
   /** A claim of so many jobs came back full, from these queues. */
   async goesOn(full: { readonly queues: readonly string[]; readonly limit: number }, isAlone: boolean): Promise<void> {
-    if (!this.isOn && !isAlone && full.limit >= FULL_FROM) await this.#callForHelp(full.queues)
+    if (!this.isOn && !isAlone && full.limit >= FULL_FROM && full.queues.length > 0)
+      await this.#callForHelp(full.queues)
     const now = monotonicMs()
     this.#since ??= now
     if (now - this.#since < BUSY_AFTER_MS || this.#busyUntil - now > BUSY_FOR_MS / 5) return
+    if (full.queues.length === 0) return
     this.#busyUntil = now + BUSY_FOR_MS
     await markBusy(this.#lane, full.queues, BUSY_FOR_MS)
   }

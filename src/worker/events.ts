@@ -6,6 +6,7 @@ import type { BuryReason } from '../jobs/outcome.ts'
 import type { UnhandledKind } from '../jobs/registry.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
+import type { RingChange } from './ring-member.ts'
 
 /** Which job, and which of its claims. Never its input. */
 export interface JobInfo {
@@ -56,6 +57,12 @@ export interface WorkerEvents extends CommonEvents {
   key_waiting: [key: BlockedKey]
   /** Runs of a workflow have been due for a minute, in a version that no live worker handles. Repeated every hour. */
   unhandled_version: [waiting: UnhandledKind]
+  /** This worker claims the jobs of these buckets from now on, and no other does. */
+  gained: [change: RingChange]
+  /** This worker claims no more jobs of these buckets. Those that it holds go on. */
+  lost: [change: RingChange]
+  /** Buckets that this worker owns have waited for their former owner for long. No worker claims their jobs meanwhile. */
+  unowned: [change: RingChange]
   /** How this worker learns of new work from now on. */
   wakeup: [{ readonly by: 'listen' | 'poll' }]
 }
@@ -74,6 +81,13 @@ export class Events extends EventHub<WorkerEvents> {
     const { jobId, kind, queue, partitionKey, generation, attempt } = job
     const key = partitionKey === null ? {} : { partitionKey }
     this.toLog({ level, message, error, jobId, kind, queue, generation, attempt, ...key, ...tags })
+  }
+
+  unowned(change: RingChange): void {
+    this.emit('unowned', change)
+    const { queue, buckets, epoch } = change
+    const message = `${buckets.length} buckets of queue ${queue} wait for their former owner, since epoch ${epoch} of the ring`
+    this.toLog({ level: 'warn', message, queue })
   }
 
   /** Of a loop that does this. */

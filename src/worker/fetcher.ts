@@ -22,6 +22,7 @@ import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
 import type { ClaimDemand } from './kind-slots.ts'
+import type { RingMember } from './ring-member.ts'
 import type { Runner } from './runner.ts'
 import type { Slots } from './slots.ts'
 import type { Turns } from './turns.ts'
@@ -42,6 +43,8 @@ export interface FetcherOptions {
   readonly slots: Slots
   readonly runner: Runner
   readonly until: Until
+  /** Where to claim from, if a queue is on the ring. */
+  readonly ring: Pick<RingMember, 'lines' | 'owned'>
   /** Makes this worker known to the registry. Resolves before the first claim is sent. */
   register(): Promise<unknown>
   /** Nothing is left to claim, suspects included, and nothing is held. Only of a worker that does not run until it is stopped. */
@@ -78,6 +81,9 @@ export class Fetcher {
   readonly #eagerness: Eagerness
   #isWoken = false
   #isClaiming = false
+  /** Of the claim under way. */
+  #answered: Promise<unknown> | undefined
+  #linesAreStale = false
   /** A job was done with while a claim was under way. */
   #freedMeanwhile = false
   readonly #later = new Alarm(() => this.#claimNow())
@@ -93,7 +99,10 @@ export class Fetcher {
       if (this.#answersLater) this.#claimNow()
     }
     options.runner.onFreed = () => this.#slotsFreed()
-    options.runner.onLetIn = () => this.#claimNow()
+    options.runner.onLetIn = (completed) => {
+      for (const { queue, line } of completed) if (line !== 0) this.#cursors.notified(queue, line)
+      this.#claimNow()
+    }
   }
 
   start(): void {
@@ -107,10 +116,18 @@ export class Fetcher {
     if (this.#burst.saidBusy) await this.#burst.clearBusy().catch(this.#options.events.problem)
   }
 
-  /** A producer has put work into this queue. */
-  wake(queue: string): void {
-    this.#cursors.notified(queue)
+  /** A producer has put work into this queue, in these of its lines. */
+  wake(queue: string, lines?: readonly number[]): void {
+    if (lines === undefined && this.#options.ring.lines !== undefined) this.#cursors.lookFromStart()
+    const mine = (lines ?? [0]).filter((line) => this.#cursors.walks({ queue, line }))
+    for (const line of mine) this.#cursors.notified(queue, line)
+    if (mine.length === 0) return
     this.#isWoken = true
+    if (mine.some((line) => line !== 0)) {
+      // No other worker can answer.
+      this.#claimNow()
+      return
+    }
     const afterMs = Math.max(this.#eagerness.answerAfterMs(), this.#options.turns.waitMs(this.#options.slots.holdsRuns))
     if (afterMs === 0) this.#claimNow()
     else if (!this.#answersLater && afterMs < Number.POSITIVE_INFINITY) {
@@ -125,6 +142,17 @@ export class Fetcher {
     this.#cursors.notified(queue)
     this.#isWoken = true
     this.#claimNow()
+  }
+
+  /** The ring has changed. */
+  linesChanged(): void {
+    this.#linesAreStale = true
+    this.#claimNow()
+  }
+
+  /** Resolves when the claim under way has been answered, if any. */
+  async claimsAnswered(): Promise<void> {
+    await this.#answered?.catch(() => {})
   }
 
   /** There may be work anywhere. */
@@ -231,6 +259,7 @@ export class Fetcher {
     const once = until === 'once'
     const limit = once ? Math.min(demand.limit, slots.atOnce - this.#claimed) : demand.limit
     const everyKind = demand.kinds.length === this.#options.kinds.length
+    this.#setLines()
     const asked = this.#cursors.next(limit, everyKind ? undefined : new Set(demand.queues))
     const isAnswer = this.#isWoken
     this.#isWoken = false
@@ -241,7 +270,9 @@ export class Fetcher {
     const share = once ? limit : asked.share
     const runLength = once ? 1 : slots.runLength
     const request = { claimId, worker, kinds: demand.kinds, limit, leaseMs, share, runLength }
-    const claimed = await turns.claim(request, asked.walk).catch((error) => {
+    const claiming = turns.claim(request, asked.walk)
+    this.#answered = claiming
+    const claimed = await claiming.catch((error) => {
       this.#cursors.failed(asked, monotonicMs() - sentAt)
       if (maybeSent(error)) runner.replyLost(claimId)
       throw error
@@ -252,8 +283,17 @@ export class Fetcher {
     else if (isAnswer) this.#eagerness.inVain()
     slots.noteRoundTrip(monotonicMs() - sentAt)
     const { more, nothingElse } = this.#cursors.learn(asked, { ...claimed, limit })
-    const queues = [...new Set(jobs.map(({ queue }) => queue))]
+    // In a queue on the ring no other worker could help, and a busy one must not silence the others.
+    const queues = [...new Set(jobs.filter(({ line }) => line === 0).map(({ queue }) => queue))]
     return { more: more && !(once && this.#claimed >= slots.atOnce), nothingElse, everyKind, queues, limit }
+  }
+
+  /** Time may have passed since the last claim, and with it the seat. */
+  #setLines(): void {
+    const { lines } = this.#options.ring
+    if (!this.#linesAreStale) return
+    this.#linesAreStale = false
+    this.#cursors.setLines(lines ?? this.#options.queues.map((queue) => ({ queue, line: 0 })))
   }
 
   /** First of all: if anything goes wrong afterwards, the jobs are held, and are renewed or released. */
@@ -265,18 +305,21 @@ export class Fetcher {
   }
 
   async #suspects(mode: Extract<ClaimMode, { for: 'suspects' }>): Promise<number> {
-    const { lane, worker, leaseMs, slots, runner, concurrency, kinds, queues } = this.#options
+    const { lane, worker, leaseMs, slots, runner, concurrency, kinds, queues, ring } = this.#options
     const alone = slots.held === 0
     const patienceMs = mode.since + leaseMs - monotonicMs()
     if (!alone && patienceMs > 0) {
-      if (mode.working || (await suspectsWait(lane, queues, kinds))) return Math.min(patienceMs, STILL_WAIT_MS)
+      if (mode.working || (await suspectsWait(lane, queues, kinds, ring.owned)))
+        return Math.min(patienceMs, STILL_WAIT_MS)
       return this.#backToEveryone() // Others were quicker.
     }
     if (mode.working && patienceMs <= 0) return this.#backToEveryone()
     const claimId = newClaimId()
     const sentAt = monotonicMs()
     const limit = alone ? Math.min(concurrency, SUSPECTS_AT_ONCE, slots.smallestConcurrency) : 1
-    const jobs = await claimSuspects(lane, { claimId, worker, kinds, limit, leaseMs }, queues).catch((error) => {
+    const claiming = claimSuspects(lane, { claimId, worker, kinds, limit, leaseMs }, queues, ring.owned)
+    this.#answered = claiming
+    const jobs = await claiming.catch((error) => {
       if (maybeSent(error)) runner.replyLost(claimId)
       throw error
     })

@@ -1,5 +1,6 @@
 import type { Connection } from '../db/connection.ts'
 import type { Lane } from '../db/lane.ts'
+import { linesIn } from '../jobs/lines.ts'
 import { pausedBy } from '../jobs/pause.ts'
 import type { Events } from './events.ts'
 import type { Fetcher } from './fetcher.ts'
@@ -18,6 +19,8 @@ export interface ListenForOptions {
   readonly runner: Runner
   /** A signal was sent to a run of a workflow that this worker knows. */
   onSignal(): void
+  /** Seats on the ring have changed, or a change was acknowledged. */
+  onRing(message: string): void
   readonly events: Events
   isStopping(): boolean
 }
@@ -36,8 +39,9 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
     over,
     prepare,
     queue: queues[0]!,
-    onWork: (queue) => {
-      if (known.has(queue)) fetcher.wake(queue)
+    onWork: (message) => {
+      const { queue, lines } = linesIn(message)
+      if (known.has(queue)) fetcher.wake(queue, lines)
     },
     onHelp: (queue) => {
       if (known.has(queue)) fetcher.help(queue)
@@ -45,6 +49,7 @@ export function listenFor(connection: Connection, options: ListenForOptions): Li
     onFleet: (workers) => fetcher.setFleet(workers),
     onCancel: () => runner.lookForCancel(),
     onPause: (message) => runner.pause(pausedBy(message)),
+    onRing: options.onRing,
     onSignal: (queue) => {
       if (known.has(queue)) options.onSignal()
     },

@@ -32,6 +32,7 @@ export interface ListenerOptions {
   onCancel(jobId: string): void
   onPause(message: string): void
   onSignal(queue: string): void
+  onRing(message: string): void
   /** Whether messages arrive, from now on. */
   onHears(hears: boolean): void
   readonly events: Required<LoopEvents>
@@ -63,6 +64,7 @@ export class Listener {
         else if (channel === channelOf(schema, 'pause')) options.onPause(message)
         else if (channel === channelOf(schema, 'signal')) options.onSignal(message)
         else if (channel === channelOf(schema, 'help')) options.onHelp(message)
+        else if (channel === channelOf(schema, 'ring')) options.onRing(message)
         else if (message === this.#test?.message) this.#test.arrived.abort()
         else options.onWork(message)
       },

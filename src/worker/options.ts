@@ -3,6 +3,7 @@ import { checkInteger, checkText } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
+import { checkWeight } from '../ring/map.ts'
 import { type Chore, checkChores } from '../runtime/chore.ts'
 
 export interface WorkerOptions {
@@ -27,9 +28,25 @@ export interface WorkerOptions {
    * runOnce().
    */
   readonly chores?: readonly Chore[]
+  /** Of queues on the ring: its share of the buckets, compared with other workers. Default: 1. */
+  readonly weight?: number
+  /** The seat on the ring that it takes, 1 to 1024, such as the number of a pod. Default: the first that is free. */
+  readonly seat?: number
 }
 
-const KNOWN = ['concurrency', 'prefetch', 'lease', 'grace', 'poll', 'sweep', 'signals', 'label', 'chores'] as const
+const KNOWN = [
+  'concurrency',
+  'prefetch',
+  'lease',
+  'grace',
+  'poll',
+  'sweep',
+  'signals',
+  'label',
+  'chores',
+  'weight',
+  'seat',
+] as const
 
 export interface WorkerSettings {
   readonly concurrency: number
@@ -41,6 +58,8 @@ export interface WorkerSettings {
   readonly signals: readonly NodeJS.Signals[]
   readonly label: string
   readonly chores: readonly Chore[]
+  readonly weight: number
+  readonly seat: number | undefined
 }
 
 /** `stays`: it runs until it is stopped. */
@@ -65,5 +84,7 @@ export function workerSettings(options: WorkerOptions = {}, stays: boolean): Wor
     signals,
     label: checkText('worker.label', options.label ?? `${hostname()}:${process.pid}`.slice(-200), 200),
     chores,
+    weight: checkWeight('worker.weight', options.weight ?? 1),
+    seat: options.seat === undefined ? undefined : checkInteger('worker.seat', options.seat, 1, 1_024),
   }
 }

@@ -14,7 +14,7 @@ import { describeError } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
 import { MANY } from '../jobs/completion.ts'
-import type { Worker } from '../jobs/job.ts'
+import type { ClaimedJob, Worker } from '../jobs/job.ts'
 import { forgive, type Recorded, recorded, settle } from '../jobs/outcome.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { HeldJob } from './job.ts'
@@ -43,7 +43,7 @@ const BYTES_AT_MOST = 2 ** 26
 export interface OutcomeEvents extends LoopEvents {
   known(report: PendingOutcome, known: RecordedAs): void
   /** Jobs of ordered queues can be claimed now, since others have ended. */
-  letIn(): void
+  letIn(jobs: readonly ClaimedJob[]): void
 }
 
 export class Outcomes {
@@ -210,7 +210,7 @@ export class Outcomes {
     const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
     if (completed.length > 0) {
       const answer = await this.#turns.complete(this.#lane, this.#worker, completed.map(toCompletion))
-      if (answer.letIn) this.#events.letIn()
+      if (answer.letIn) this.#events.letIn(completed.map(({ job }) => job.claimed))
       for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)
       for (const lease of answer.busy) of(lease).known = undefined

@@ -47,7 +47,7 @@ export class Runner {
   /** A handler has ended, or an outcome is known. */
   onFreed: () => void = () => {}
   /** Completions have let in jobs of ordered queues. */
-  onLetIn: () => void = () => {}
+  onLetIn: (completed: readonly ClaimedJob[]) => void = () => {}
   readonly #leases: Leases
   readonly #options: RunnerOptions
   readonly #slots: Slots
@@ -72,7 +72,7 @@ export class Runner {
     const recording = events.about('recording outcomes')
     this.#outcomes = new Outcomes(outcomeLane, worker, options.turns, options.slots.capacity, {
       known: (report, known) => this.#known(report, known),
-      letIn: () => this.onLetIn(),
+      letIn: (completed) => this.onLetIn(completed),
       problem: recording.problem,
       worksAgain: () => {
         recording.worksAgain()

@@ -43,6 +43,7 @@ test('a claim takes a job: processing, one attempt, one generation, a lease by t
       createdAt: '',
       partitionKey: 'k',
       bucket: 234,
+      line: 0,
       salt: '',
       metadata: '{"m": 1}',
       runFrom: null, // Its queue is not ordered.

@@ -4,12 +4,10 @@ import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
 import { effectKey } from '../../src/effects/key.ts'
 import { Effects } from '../../src/effects/once.ts'
-import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import { settle } from '../../src/jobs/outcome.ts'
-import { everyStart } from '../../src/jobs/scan-cursors.ts'
 import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/jobs/stored-time.ts'
 import { freshDatabase, suiteDatabase } from '../support/database.ts'
-import { claimNext, enqueueOne, jobRow, LEASE_MS, newWorker, session } from '../support/queue.ts'
+import { claimNext, enqueueOne, jobRow, newWorker, session } from '../support/queue.ts'
 
 const db = await suiteDatabase()
 const lane = new Lane(db.pool)
@@ -32,24 +30,6 @@ test('a generation is at least the time in milliseconds, and higher than the one
   assert.equal(await next(), first + 1, 'a clock that is set back')
   await own.clock.advance('2 hours')
   assert.ok((await next()) > first + 3_500_000)
-})
-
-test('only jobs of the buckets asked for are claimed, and a claim returns their buckets', async () => {
-  const keys = ['order:9182', 'user:42', 'user:43']
-  for (const partitionKey of keys) await enqueueOne(lane, { queue: 'buckets', partitionKey })
-  const take = async (buckets: readonly number[]) => {
-    const bits = new Uint8Array(128)
-    for (const bucket of buckets) bits[bucket >> 3]! |= 1 << (bucket & 7)
-    const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
-    const jobs = await claim(lane, { ...request, buckets: bits }, everyStart(['buckets']))
-    return jobs.map(({ partitionKey, bucket }) => [partitionKey, bucket])
-  }
-  assert.deepEqual(await take([]), [])
-  assert.deepEqual(await take([0, 44, 1023]), [])
-  assert.deepEqual(await take([43, 898]), [
-    ['order:9182', 43],
-    ['user:42', 898],
-  ])
 })
 
 test('stored times keep their microseconds, their order and their sign', async () => {
@@ -87,11 +67,6 @@ test('no setting of a session changes what a claim returns', async () => {
   const [second] = await claimNext(lane, options)
   assert.deepEqual([first!.createdAt, first!.availableAt], [second!.createdAt, second!.availableAt])
   assert.equal(effectKey(first!, 'charge'), effectKey(second!, 'charge'))
-})
-
-test('a list of buckets that is too short is refused', async () => {
-  const request = { claimId: newClaimId(), worker: newWorker(), kinds: ['mail'], limit: 1, leaseMs: LEASE_MS }
-  await assert.rejects(claim(lane, { ...request, buckets: new Uint8Array(64) }, everyStart(['any'])), { code: '22023' })
 })
 
 test('a job that got the id of another does not find its effects', async () => {

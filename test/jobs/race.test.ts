@@ -31,7 +31,7 @@ const worker = newWorker()
 
 function claimValues(limit = 10): unknown[] {
   const spots = [['mail'], [5], ['-infinity'], [0]]
-  return [newClaimId(), worker.id, LEASE_MS, limit, ['mail'], ...spots, null, null, 0, 0, null, limit, 1]
+  return [newClaimId(), worker.id, LEASE_MS, limit, ['mail'], ...spots, null, null, 0, 0, null, limit, 1, null]
 }
 
 /** The first row of a claim is no job. */

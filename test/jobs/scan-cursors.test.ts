@@ -8,7 +8,8 @@ import type { StoredTime } from '../../src/jobs/stored-time.ts'
 // 2030-01-01, as Postgres stores it.
 const NEW_YEAR = '00035d15590f4000' as StoredTime
 
-const aJob = (queue: string, priority = 5) => ({ queue, priority, availableAt: NEW_YEAR, jobId: '7' }) as ClaimedJob
+const aJob = (queue: string, priority = 5) =>
+  ({ queue, priority, availableAt: NEW_YEAR, jobId: '7', line: 0 }) as ClaimedJob
 
 /** Returns what the server would, from queues that hold so many jobs of priority 5, and takes them out. */
 function answer(asked: Asked, limit: number, holds: Map<string, number>): ClaimedJob[] {

@@ -70,6 +70,7 @@ const TURN_CLAIM = [
   'null',
   String(BATCH),
   '1',
+  'null',
 ]
 
 /** Functions, whose plans lie inside. */
@@ -78,7 +79,9 @@ export const CLAIMS: Record<string, string> = {
   'a look': `select * from leasehold.claim(${[...claimBy, "array['plan']"].join(', ')})`,
   'a slice of a look': `select * from leasehold.claim(${[...claimBy, "array['plan']", 'older_ms => 1000', 'younger_ms => 1e9'].join(', ')})`,
   'the claim from a mark': `select * from leasehold.claim(${[...claimBy, "array['plan']", 'array[5]::smallint[]', "array[now() - interval '1 minute']", 'array[600]::bigint[]'].join(', ')})`,
-  'the claim of some buckets': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), `buckets => decode(repeat('0f', 128), 'hex')`].join(', ')})`,
+  'the claim from lines': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), 'lines => array(select generate_series(0, 9))::smallint[]'].join(', ')})`,
+  'a look at lines': `select * from leasehold.claim(${[...claimBy, "array_fill('plan'::text, array[128])", 'lines => array(select generate_series(0, 127))::smallint[]'].join(', ')})`,
+  'the claim of suspects of some buckets': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), '1::smallint', '1::smallint', `buckets => array_fill(decode(repeat('0f', 128), 'hex'), array[10])`].join(', ')})`,
   'the claim of suspects': `select * from leasehold.claim(${[...claimBy, ...allPriorities('plan'), '1::smallint', '1::smallint'].join(', ')})`,
 }
 
@@ -171,7 +174,7 @@ export const HOT: Record<string, Hot> = {
   CANCEL: { sql: operatorSql.CANCEL, args: [IDS, "'ada'", "'why'"] },
   REDRIVE: { sql: operatorSql.REDRIVE, args: [IDS, "'ada'"] },
   CLOSE: { sql: claimSql.CLOSE, args: ['array[1, 2, 3]::bigint[]', WORKER] },
-  COUNT_SUSPECTS: { sql: claimSql.COUNT_SUSPECTS, args: ["array['plan']", "array['plan']", '1000'] },
+  COUNT_SUSPECTS: { sql: claimSql.COUNT_SUSPECTS, args: ["array['plan']", "array['plan']", '1000', 'null'] },
   BEGIN_EFFECT: { sql: effectSql.BEGIN, args: ['1', '1', "'new'", RUN] },
   TAKE_OVER: { sql: effectSql.TAKE_OVER, args: ['1', '1', "'a'", RUN, RUN] },
   DONE: { sql: effectSql.DONE, args: ['1', '1', "'a'", RUN, "'1'"] },
