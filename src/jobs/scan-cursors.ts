@@ -39,6 +39,9 @@ const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 /** How many queues a claim between looks asks, however many are served. */
 const DEEP_AT_ONCE = 64
 const OTHERS_AT_ONCE = 8
+/** Of lines of the ring. */
+const FEWEST_LINES = 4
+const JOBS_OF_A_LINE = 8
 
 /** A (queue, line, priority) and the row to start from. */
 export interface ScanStart extends Line {
@@ -141,7 +144,7 @@ export class ScanCursors {
   next(limit = 1, among?: ReadonlySet<string>): Asked {
     const fromStart = this.lookIsDue()
     const isAsked = ({ queue }: Place) => among === undefined || among.has(queue)
-    const places = fromStart ? this.#from(this.#lookTurn++).filter(isAsked) : this.#some(isAsked)
+    const places = fromStart ? this.#from(this.#lookTurn++).filter(isAsked) : this.#some(isAsked, limit)
     // From now on, so that a look that fails is not tried again and again.
     if (fromStart) this.#lookedAt = this.#now()
     const deep = places.filter((place) => place.deep || !place.known).length
@@ -218,14 +221,28 @@ export class ScanCursors {
   }
 
   /** Those with a notification first, some of the others by turns, and the deep ones by turns. */
-  #some(isAsked: (place: Place) => boolean): Place[] {
+  #some(isAsked: (place: Place) => boolean, limit: number): Place[] {
     const notified = [...this.#notified].filter(isAsked)
-    const rest = (turn: number, deep: boolean) =>
-      this.#from(turn).filter((place) => place.deep === deep && isAsked(place) && !this.#notified.has(place))
-    const others = rest(this.#otherTurn, false).slice(0, OTHERS_AT_ONCE)
-    const deep = rest(this.#deepTurn++, true).slice(0, DEEP_AT_ONCE)
+    const isFree = (place: Place) => isAsked(place) && !this.#notified.has(place)
+    // New work in a line of the ring is announced to its owner, so only queues are asked without a reason.
+    const others = this.#first(OTHERS_AT_ONCE, this.#otherTurn, (place) => !place.deep && place.line === 0 && isFree(place))
+    // Each queue has its share of a claim. Lines need none: a few are enough to fill it, by turns.
+    let lines = Math.max(FEWEST_LINES, Math.ceil(limit / JOBS_OF_A_LINE))
+    const deep = this.#first(DEEP_AT_ONCE, this.#deepTurn++, (place) => {
+      return place.deep && isFree(place) && (place.line === 0 || lines-- > 0)
+    })
     if (others.length > 0) this.#otherTurn = this.#places.indexOf(others.at(-1)!) + 1
     return [...notified.slice(0, OTHERS_AT_ONCE), ...others, ...deep]
+  }
+
+  #first(count: number, turn: number, isMeant: (place: Place) => boolean): Place[] {
+    const found: Place[] = []
+    const { length } = this.#places
+    for (let step = 0; step < length && found.length < count; step++) {
+      const place = this.#places[(turn + step) % length]!
+      if (isMeant(place)) found.push(place)
+    }
+    return found
   }
 
   #from(turn: number): Place[] {
