@@ -1,7 +1,7 @@
 // Numbers that look random and are the same in every process, in every version of Node: integers of 32 bits, and of floating
 // point only + - * /, whose results ECMAScript fixes to the last bit. It leaves those of Math.log and its like to the engine.
 
-// Chosen among the first 330 for the even shares that it gives to memberships of the seats 1 to 32 (decisions/0039). No two of
+// Chosen among some 320 for the even shares that it gives to memberships of the seats 1 to 32 (decisions/0039). No two of
 // the 1024 seats start within 2048 steps of each other.
 const SALT = 283
 
