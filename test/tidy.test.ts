@@ -24,9 +24,10 @@ const sources = filesUnder('src')
 const tests = filesUnder('test')
 const everything = [...sources, ...tests, ...filesUnder('tools', 'bench', 'demo', 'chaos', 'examples')]
 
-test('imports point down: cli → features → inspect → worker → inbox → tables → effects → jobs → runtime → db → core', () => {
+test('imports point down: cli → features → inspect → worker → inbox → tables → effects → jobs → runtime → db → ring → core', () => {
   const layers = [
     'core',
+    'ring',
     'db',
     'runtime',
     'jobs',

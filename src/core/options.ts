@@ -8,13 +8,17 @@ export function checkOptions(of: string, given: unknown, known: readonly string[
   }
   for (const name of Object.keys(given)) {
     if (known.includes(name)) continue
-    const near = known
-      .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
-      .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
-      .sort((a, b) => a.distance - b.distance)[0]
-    const hint = near === undefined ? `known are ${known.join(', ')}` : `did you mean ${near.candidate}?`
-    throw new InvalidOptionError(`${of}.${name}`, `there is no such option; ${hint}`)
+    throw new InvalidOptionError(`${of}.${name}`, `there is no such option; ${likely(name, known)}`)
   }
+}
+
+/** Ends a message about an unknown name: the known one that was probably meant, or all of them. */
+export function likely(name: string, known: readonly string[]): string {
+  const near = known
+    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
+    .sort((a, b) => a.distance - b.distance)[0]
+  return near === undefined ? `known are ${known.join(', ')}` : `did you mean ${near.candidate}?`
 }
 
 /** Levenshtein distance, row by row. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bucketOf } from '../../src/core/bucket.ts'
 import { InvalidOptionError, ValueNotStorableError } from '../../src/core/errors.ts'
 import { Lane } from '../../src/db/lane.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
@@ -274,14 +273,4 @@ test('leasehold.enqueue() takes every option', async () => {
     ['from-sql', 'sql', 1, 3, 898],
   )
   assert.equal((row.available_at as Date).getTime() - (row.created_at as Date).getTime(), 7_200_000)
-})
-
-test('TypeScript and SQL put a key into the same bucket', async () => {
-  const keys = ['order:9182', 'user:42', '', 'ü', '日本', '\u{1f4a9}', 'x'.repeat(1000)]
-  const { rows } = await db.pool.query('select leasehold.bucket(key) as bucket from unnest($1::text[]) key', [keys])
-  assert.deepEqual(
-    rows.map((row) => row.bucket),
-    keys.map(bucketOf),
-  )
-  assert.deepEqual([bucketOf('order:9182'), bucketOf('user:42')], [43, 898])
 })
