@@ -1,7 +1,7 @@
-import { checkStrategy, type Strategy } from '../ring/strategy.ts'
 import { checkText } from './check.ts'
 import { InvalidOptionError } from './errors.ts'
 import { checkOptions } from './options.ts'
+import { checkStrategy, type Strategy } from './strategy.ts'
 
 /** The effect on the later jobs of a key when one of its jobs becomes a dead letter. */
 export type OnDeadLetter = (typeof ON_DEAD_LETTER)[number]

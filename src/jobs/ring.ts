@@ -1,8 +1,8 @@
 /** Seats on the ring: who claims the jobs of which buckets, in queues that are on the ring. */
 import { bucketOf } from '../core/bucket.ts'
+import type { Strategy } from '../core/strategy.ts'
 import type { Lane } from '../db/lane.ts'
 import { ringMap, type Seat } from '../ring/map.ts'
-import type { Strategy } from '../ring/strategy.ts'
 import type { Worker } from './job.ts'
 import { BEAT, READ_RINGS, READ_SEATS } from './ring.sql.ts'
 

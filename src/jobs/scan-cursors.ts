@@ -225,7 +225,11 @@ export class ScanCursors {
     const notified = [...this.#notified].filter(isAsked)
     const isFree = (place: Place) => isAsked(place) && !this.#notified.has(place)
     // New work in a line of the ring is announced to its owner, so only queues are asked without a reason.
-    const others = this.#first(OTHERS_AT_ONCE, this.#otherTurn, (place) => !place.deep && place.line === 0 && isFree(place))
+    const others = this.#first(
+      OTHERS_AT_ONCE,
+      this.#otherTurn,
+      (place) => !place.deep && place.line === 0 && isFree(place),
+    )
     // Each queue has its share of a claim. Lines need none: a few are enough to fill it, by turns.
     let lines = Math.max(FEWEST_LINES, Math.ceil(limit / JOBS_OF_A_LINE))
     const deep = this.#first(DEEP_AT_ONCE, this.#deepTurn++, (place) => {

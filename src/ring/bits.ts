@@ -55,6 +55,11 @@ export class BucketSet {
     return new BucketSet(this.bytes.map((byte, index) => byte & other.bytes[index]!))
   }
 
+  /** A new set: the buckets that are in one of them. */
+  or(other: BucketSet): BucketSet {
+    return new BucketSet(this.bytes.map((byte, index) => byte | other.bytes[index]!))
+  }
+
   equals(other: BucketSet): boolean {
     return this.bytes.every((byte, index) => byte === other.bytes[index])
   }

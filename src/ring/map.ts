@@ -3,8 +3,8 @@ import { BUCKETS } from '../core/bucket.ts'
 import { checkInteger } from '../core/check.ts'
 import { notThis } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
+import { checkStrategy, type Strategy } from '../core/strategy.ts'
 import { evenDraws, points, RING, shuffled } from './draws.ts'
-import { checkStrategy, type Strategy } from './strategy.ts'
 
 /** A place in the ring that a worker holds. */
 export interface Seat {

@@ -5,9 +5,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { BUCKETS } from '../../src/core/bucket.ts'
+import { checkStrategy, STRATEGIES, type Strategy } from '../../src/core/strategy.ts'
 import { BucketSet } from '../../src/ring/bits.ts'
 import { checkWeight, moved, ringMap, type Seat } from '../../src/ring/map.ts'
-import { checkStrategy, STRATEGIES, type Strategy } from '../../src/ring/strategy.ts'
 import { seatsTo } from './seats.ts'
 
 const STABLE = ['consistent', 'rendezvous'] as const

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { BUCKETS, bucketOf } from '../../src/core/bucket.ts'
+import { STRATEGIES, type Strategy } from '../../src/core/strategy.ts'
 import { BucketSet } from '../../src/ring/bits.ts'
 import { ringMap, type Seat } from '../../src/ring/map.ts'
-import { STRATEGIES, type Strategy } from '../../src/ring/strategy.ts'
 import { seatsTo } from './seats.ts'
 
 function sharesOf(strategy: Strategy, seats: readonly Seat[]): number[] {

@@ -1,6 +1,6 @@
-import { notThis } from '../core/duration.ts'
-import { InvalidOptionError } from '../core/errors.ts'
-import { likely } from '../core/options.ts'
+import { notThis } from './duration.ts'
+import { InvalidOptionError } from './errors.ts'
+import { likely } from './options.ts'
 
 /** How buckets are divided among seats. The first is the default. */
 export const STRATEGIES = ['consistent', 'rendezvous', 'modulo'] as const
