@@ -5,7 +5,7 @@ import type { Lane, Row } from '../db/lane.ts'
 import { checkId, checkLease, idArray, numericArray } from '../db/parameters.ts'
 import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
-import { everyStart, type Look, type ScanStart, type Walk } from './scan-cursors.ts'
+import { everyStart, type Look, type ScanStart, type Walk } from './scan-walk.ts'
 import { isEarlier, type StoredTime } from './stored-time.ts'
 
 /** A claim is swept in one statement, which must stay short. */

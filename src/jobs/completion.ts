@@ -25,7 +25,7 @@ import {
   TURN_IN_ORDER,
 } from './outcome.sql.ts'
 import { fences, recorded, safeDelay } from './outcome.ts'
-import type { Walk } from './scan-cursors.ts'
+import type { Walk } from './scan-walk.ts'
 
 /** How long a finished job is kept by default; leasehold.archive.forget_at has the same default. */
 export const KEEP_MS = 7 * 86_400_000

@@ -23,7 +23,9 @@
  */
 import type { ClaimedJob } from './job.ts'
 import { type Line, nameOf } from './lines.ts'
+import { isSameSpot, newPlace, type Place } from './scan-place.ts'
 import { Slices } from './scan-slices.ts'
+import { PRIORITIES, type ScanStart, type Walk } from './scan-walk.ts'
 import { isEarlier, type StoredTime, textBefore, timeText } from './stored-time.ts'
 
 const LOOK_EVERY_MS = 250
@@ -35,31 +37,12 @@ const LATE_BY_AT_LEAST_MS = 10
 /** A walk that takes longer, and longer for each job it finds, started too early. */
 const WALK_MS = 0.5
 const WALK_MS_A_JOB = 0.02
-const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 /** How many queues a claim between looks asks, however many are served. */
 const DEEP_AT_ONCE = 64
 const OTHERS_AT_ONCE = 8
 /** Of lines of the ring. */
 const FEWEST_LINES = 4
 const JOBS_OF_A_LINE = 8
-
-/** A (queue, line, priority) and the row to start from. */
-export interface ScanStart extends Line {
-  readonly priority: number
-  readonly fromAt: string
-  readonly fromId: string
-}
-
-/** From the beginning of these queues, in all their priorities. */
-export interface Look {
-  readonly queues: readonly string[]
-  /** Of each of them. Undefined: 0. */
-  readonly lines?: readonly number[]
-  /** Only jobs that have been due for so long, and not for longer. Undefined: all. */
-  readonly dueForMs?: { readonly from: number; readonly to: number } | undefined
-}
-
-export type Walk = readonly ScanStart[] | Look
 
 export interface Asked {
   readonly walk: Walk
@@ -81,25 +64,6 @@ export interface Answer {
   readonly at?: StoredTime | undefined
   /** Found more than it returned: the inputs came to too much. */
   readonly cut?: boolean
-}
-
-interface Place extends Line {
-  readonly cursors: Map<number, ScanStart & { readonly at: StoredTime }>
-  /** It was asked before. */
-  known: boolean
-  /** It had more than its share when it was asked last. */
-  deep: boolean
-  /** Everything that was due by then, and committed, was claimed. Undefined: there was more. */
-  emptyAt: StoredTime | undefined
-}
-
-/** The beginning of every priority of these queues, most urgent first. */
-export function everyStart(queues: readonly string[]): ScanStart[] {
-  // Each spot once: a row this claim has locked itself does not count as locked, and would be taken twice.
-  const once = [...new Set(queues)]
-  return PRIORITIES.flatMap((priority) =>
-    once.map((queue) => ({ queue, line: 0, priority, fromAt: '-infinity', fromId: '0' })),
-  )
 }
 
 export class ScanCursors {
@@ -331,14 +295,6 @@ export class ScanCursors {
     this.#hurry = true
     return this.#slices.seen(walkMs, jobs, more)
   }
-}
-
-function newPlace({ queue, line }: Line): Place {
-  return { queue, line, cursors: new Map(), known: false, deep: false, emptyAt: undefined }
-}
-
-function isSameSpot(one: ClaimedJob, other: ClaimedJob): boolean {
-  return one.priority === other.priority && one.queue === other.queue && one.line === other.line
 }
 
 function isSlice({ walk }: Asked): boolean {

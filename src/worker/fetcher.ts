@@ -13,56 +13,19 @@
  * than a lease that would keep suspects waiting for ever, so after one lease a single suspect is claimed beside them.
  */
 import { Alarm, monotonicMs } from '../core/timer.ts'
-import type { Lane } from '../db/lane.ts'
 import { maybeSent } from '../db/session.ts'
 import { claimSuspects, newClaimId, suspectsWait } from '../jobs/claim.ts'
-import type { ClaimedJob, ClaimId, Worker } from '../jobs/job.ts'
+import type { ClaimedJob, ClaimId } from '../jobs/job.ts'
 import { ScanCursors } from '../jobs/scan-cursors.ts'
-import { Loop, type LoopEvents } from '../runtime/loop.ts'
+import { Loop } from '../runtime/loop.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
+import type { FetcherOptions, LastClaim } from './fetcher-options.ts'
 import type { ClaimDemand } from './kind-slots.ts'
-import type { RingMember } from './ring-member.ts'
-import type { Runner } from './runner.ts'
-import type { Slots } from './slots.ts'
-import type { Turns } from './turns.ts'
 
 export const SUSPECTS_AT_ONCE = 16
 /** While the desk is being cleared: how often to see whether others have taken them meanwhile. */
 const STILL_WAIT_MS = 2_000
-
-export interface FetcherOptions {
-  readonly lane: Lane
-  readonly turns: Turns
-  readonly worker: Worker
-  readonly leaseMs: number
-  readonly pollMs: number
-  readonly concurrency: number
-  readonly kinds: readonly string[]
-  readonly queues: readonly string[]
-  readonly slots: Slots
-  readonly runner: Runner
-  readonly until: Until
-  /** Where to claim from, if a queue is on the ring. */
-  readonly ring: Pick<RingMember, 'lines' | 'owned'>
-  /** Makes this worker known to the registry. Resolves before the first claim is sent. */
-  register(): Promise<unknown>
-  /** Nothing is left to claim, suspects included, and nothing is held. Only of a worker that does not run until it is stopped. */
-  onExhausted(): void
-  readonly events: LoopEvents
-}
-
-/** What the last claim has shown. */
-interface Last {
-  readonly more: boolean
-  readonly nothingElse: boolean
-  readonly everyKind: boolean
-  readonly queues: readonly string[]
-  readonly limit: number
-}
-
-/** stopped: until stop() is called. empty: until nothing is left to claim. once: one batch. */
-export type Until = 'stopped' | 'empty' | 'once'
 
 type ClaimMode = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
 
@@ -254,7 +217,7 @@ export class Fetcher {
     return last.nothingElse ? pollMs : Math.min(pollMs, this.#cursors.lookDueInMs())
   }
 
-  async #claim(demand: ClaimDemand): Promise<Last> {
+  async #claim(demand: ClaimDemand): Promise<LastClaim> {
     const { turns, worker, leaseMs, slots, runner, until } = this.#options
     const once = until === 'once'
     const limit = once ? Math.min(demand.limit, slots.atOnce - this.#claimed) : demand.limit

@@ -24,7 +24,7 @@ import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../jobs/c
 import { type Completion, complete, completeWithin } from '../jobs/completion.ts'
 import { type ClaimedJob, type ClaimId, type JobId, type Lease, leaseOf, type Worker } from '../jobs/job.ts'
 import { progress, type Recorded, recorded, type Settlement, settle, wasRecorded } from '../jobs/outcome.ts'
-import { everyStart } from '../jobs/scan-cursors.ts'
+import { everyStart } from '../jobs/scan-walk.ts'
 import { Events } from './events.ts'
 import { ManualDuties } from './manual-duties.ts'
 import { announceDeadLetter } from './outcome-events.ts'

@@ -15,7 +15,6 @@
  * vain and no more.
  */
 import { bucketOf } from '../core/bucket.ts'
-import { SeatTakenError } from '../core/errors.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { OwnedBuckets } from '../jobs/claim.ts'
@@ -23,6 +22,7 @@ import type { Worker } from '../jobs/job.ts'
 import type { Line } from '../jobs/lines.ts'
 import { beat, type Epoch, type EpochId, type RingState, seatsOf } from '../jobs/ring.ts'
 import { BucketSet } from '../ring/bits.ts'
+import { SeatTakenError } from '../ring/errors.ts'
 import { ringMap } from '../ring/map.ts'
 
 const LONGEST_LEASE_MS = 10_000

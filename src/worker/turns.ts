@@ -28,7 +28,7 @@ import { isAboutTheData } from '../db/refusal.ts'
 import { type Claimed, type ClaimRequest, claimAndMeasure } from '../jobs/claim.ts'
 import { type Completion, complete, MANY, type NotWritten, turn } from '../jobs/completion.ts'
 import type { Worker } from '../jobs/job.ts'
-import type { Walk } from '../jobs/scan-cursors.ts'
+import type { Walk } from '../jobs/scan-walk.ts'
 
 /** Completions that are back so soon are worth waiting for. */
 const SOON_MS = 5

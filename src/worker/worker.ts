@@ -24,7 +24,8 @@ import { Service } from '../runtime/service.ts'
 import { awaitSchema } from './await-schema.ts'
 import { compareConfiguration } from './compare-configuration.ts'
 import { Events, type WorkerEvents } from './events.ts'
-import { Fetcher, type Until } from './fetcher.ts'
+import { Fetcher } from './fetcher.ts'
+import type { Until } from './fetcher-options.ts'
 import { type Handler, handlersByKind } from './handler.ts'
 import { Housekeeper } from './housekeeper.ts'
 import { listenFor } from './listen-for.ts'
@@ -32,11 +33,11 @@ import type { Listener } from './listener.ts'
 import { type WorkerOptions, type WorkerSettings, workerSettings } from './options.ts'
 import type { Tally } from './outcome-events.ts'
 import { Registration } from './registration.ts'
-import { type Ownership, RingMember } from './ring-member.ts'
+import type { Ownership } from './ring-member.ts'
+import { RingPart } from './ring-part.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
 import { Turns } from './turns.ts'
-import { UnownedLines } from './unowned-lines.ts'
 
 const STATEMENT_DEADLINE_MS = 10_000
 /** When no handler runs any more, what is left to record has this long. Then the database does not answer, and it exits. */
@@ -58,10 +59,7 @@ export class Worker extends Service<WorkerEvents> {
   readonly #turns: Turns
   readonly #registration: Registration
   readonly #registering: Loop
-  /** Its seat on the ring, and the beats that renew it. Undefined if it does not stay. */
-  readonly #member: RingMember | undefined
-  readonly #ring: RingMember | UnownedLines
-  readonly #beating: Loop
+  readonly #ring: RingPart
   /** Wakes runs of workflows when a signal is announced. */
   readonly #signals: Loop
   readonly #slots: Slots
@@ -104,10 +102,16 @@ export class Worker extends Service<WorkerEvents> {
     })
     this.#registration = new Registration(this.#claims, this.identity)
     this.#registering = new Loop(() => this.#register(), this.events.about('registering'))
-    this.#member = until === 'stopped' ? this.#makeMember(this.#claims) : undefined
-    const visits = this.#member === undefined ? this.#makeVisitor(this.#claims) : undefined
-    this.#ring = (this.#member ?? visits)!
-    this.#beating = new Loop(() => this.#ring.tick(), this.events.about('renewing its seat on the ring'))
+    this.#ring = new RingPart({
+      lane: this.#claims,
+      worker: this.identity,
+      queues: this.#names().queues,
+      ...this.#settings,
+      stays: until === 'stopped',
+      claimsAnswered: () => this.#fetcher.claimsAnswered(),
+      onChange: () => this.#fetcher.linesChanged(),
+      events: this.events,
+    })
     this.#signals = new Loop(() => this.#wakeSignalled(), this.events.about('waking runs'))
     this.#fetcher = this.#makeFetcher(this.#claims)
     this.#housekeeper = this.#makeHousekeeper(this.#claims)
@@ -137,7 +141,7 @@ export class Worker extends Service<WorkerEvents> {
    * or the queue is not on the ring.
    */
   owns(queue: string, key: string): Ownership | undefined {
-    return this.#member?.owns(queue, key)
+    return this.#ring.owns(queue, key)
   }
 
   /** @internal As if its process had died: it records nothing more. Its leases expire. */
@@ -163,8 +167,7 @@ export class Worker extends Service<WorkerEvents> {
     else await this.#housekeeper.tick().catch((error) => this.events.problem('housekeeping', error))
     if (this.#until === 'stopped') this.#chores.start()
     this.#registering.start()
-    await this.#ring.tick().catch((error) => this.events.problem('looking at the ring', error))
-    this.#beating.start()
+    await this.#ring.start()
     if (this.#runHandlers.length > 0) this.#signals.start()
     this.#fetcher.start()
     this.#listener?.start()
@@ -190,18 +193,10 @@ export class Worker extends Service<WorkerEvents> {
     const who = `worker ${this.identity.label} is `
     this.events.stopping(this.#slots.running, graceMs, this.#settings.signals.length > 0, who)
     this.#runner.close()
-    const parts = [
-      this.#fetcher,
-      this.#housekeeper,
-      this.#chores,
-      this.#listener,
-      this.#registering,
-      this.#signals,
-      this.#beating,
-    ]
-    const stopped = Promise.all(parts.map((part) => part?.stop()))
-    // Others take over at once, while handlers go on here.
-    return stopped.then(() => this.#member?.leave().catch(() => {}))
+    // Others take over its buckets at once, while handlers go on here.
+    const left = this.#fetcher.stop().then(() => this.#ring.stop())
+    const parts = [this.#housekeeper, this.#chores, this.#listener, this.#registering, this.#signals]
+    return Promise.all([left, ...parts.map((part) => part?.stop())])
   }
 
   async #finish(closed: Promise<unknown>): Promise<void> {
@@ -257,30 +252,6 @@ export class Worker extends Service<WorkerEvents> {
     })
   }
 
-  #makeMember(lane: Lane): RingMember {
-    const { leaseMs, weight, seat } = this.#settings
-    return new RingMember({
-      lane,
-      worker: this.identity,
-      queues: this.#names().queues,
-      weight,
-      seat,
-      leaseMs,
-      claimsAnswered: () => this.#fetcher.claimsAnswered(),
-      onChange: () => this.#fetcher.linesChanged(),
-      events: {
-        gained: (change) => this.events.emit('gained', change),
-        lost: (change) => this.events.emit('lost', change),
-        waiting: (change) => this.events.unowned(change),
-      },
-    })
-  }
-
-  /** It leaves soon, so it has no seat. */
-  #makeVisitor(lane: Lane): UnownedLines {
-    return new UnownedLines(lane, this.#names().queues, () => this.#fetcher.linesChanged())
-  }
-
   #makeListener(): Listener | undefined {
     return listenFor(this.#connection, {
       deadlineMs: STATEMENT_DEADLINE_MS,
@@ -291,9 +262,7 @@ export class Worker extends Service<WorkerEvents> {
       fetcher: this.#fetcher,
       runner: this.#runner,
       onSignal: () => this.#signalled(),
-      onRing: (message) => {
-        if (this.#member?.concerns(message)) this.#beating.nudge()
-      },
+      onRing: (message) => this.#ring.heard(message),
       events: this.events,
       isStopping: () => this.lifecycle.isStopping,
     })

@@ -5,7 +5,8 @@ import { Lane } from '../../src/db/lane.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import type { ClaimedJob, ClaimId } from '../../src/jobs/job.ts'
-import { everyStart, ScanCursors } from '../../src/jobs/scan-cursors.ts'
+import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
+import { everyStart } from '../../src/jobs/scan-walk.ts'
 import { countGenerations, freshDatabase, suiteDatabase } from '../support/database.ts'
 import {
   claimNext,

@@ -10,7 +10,8 @@ import { expire, makePartitions, pruneKeys, sweep } from '../../src/jobs/houseke
 import type { ClaimedJob, ClaimId, JobId, Lease } from '../../src/jobs/job.ts'
 import { cancel, findDeadLetters, redrive } from '../../src/jobs/operator.ts'
 import { progress, recorded, type Settlement, settle } from '../../src/jobs/outcome.ts'
-import { everyStart, ScanCursors } from '../../src/jobs/scan-cursors.ts'
+import { ScanCursors } from '../../src/jobs/scan-cursors.ts'
+import { everyStart } from '../../src/jobs/scan-walk.ts'
 import { freshDatabase } from '../support/database.ts'
 import { newWorker, session } from '../support/queue.ts'
 

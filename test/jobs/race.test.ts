@@ -13,7 +13,7 @@ import { CANCEL, REDRIVE } from '../../src/jobs/operator.sql.ts'
 import { cancel, redrive } from '../../src/jobs/operator.ts'
 import { COMPLETE, SETTLE } from '../../src/jobs/outcome.sql.ts'
 import { settle } from '../../src/jobs/outcome.ts'
-import { everyStart } from '../../src/jobs/scan-cursors.ts'
+import { everyStart } from '../../src/jobs/scan-walk.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from '../support/database.ts'
 import { pause } from '../support/interleave.ts'
 import {

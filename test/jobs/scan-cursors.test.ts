@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ClaimedJob } from '../../src/jobs/job.ts'
-import { type Asked, type Look, ScanCursors, type ScanStart } from '../../src/jobs/scan-cursors.ts'
+import { type Asked, ScanCursors } from '../../src/jobs/scan-cursors.ts'
+import type { Look, ScanStart } from '../../src/jobs/scan-walk.ts'
 import type { StoredTime } from '../../src/jobs/stored-time.ts'
 
 // 2030-01-01, as Postgres stores it.

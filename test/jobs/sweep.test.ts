@@ -7,7 +7,7 @@ import { sweep } from '../../src/jobs/housekeeping.ts'
 import { type ClaimedJob, leaseOf } from '../../src/jobs/job.ts'
 import { cancel, redrive } from '../../src/jobs/operator.ts'
 import { settle } from '../../src/jobs/outcome.ts'
-import { everyStart } from '../../src/jobs/scan-cursors.ts'
+import { everyStart } from '../../src/jobs/scan-walk.ts'
 import { countingDatabase } from '../support/database.ts'
 import { claimNext, countByStatus, enqueueMany, enqueueOne, jobRow, LEASE_MS, newWorker } from '../support/queue.ts'
 

@@ -8,7 +8,7 @@ import type { NewJob } from '../../src/jobs/enqueue.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import type { ClaimedJob, JobId, Worker } from '../../src/jobs/job.ts'
 import { settle } from '../../src/jobs/outcome.ts'
-import { everyStart } from '../../src/jobs/scan-cursors.ts'
+import { everyStart } from '../../src/jobs/scan-walk.ts'
 import { freshDatabase, type TestDatabase, waitUntilBlocked } from './database.ts'
 import { LEASE_MS, newWorker, session } from './queue.ts'
 
