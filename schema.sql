@@ -2203,8 +2203,13 @@ begin
     )))
     or exists (select from "leasehold".seat s where s.expires_at <= at)
     or latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
-    lock table "leasehold".seat in share row exclusive mode;
-    for vacated in delete from "leasehold".seat s where s.expires_at <= "leasehold".clock() returning s.* loop
+    lock table "leasehold".epoch in share row exclusive mode;
+    for vacated in
+      delete from "leasehold".seat s where s.number = any (array(
+        select e.number from "leasehold".seat e where e.expires_at <= "leasehold".clock() for update skip locked
+      ))
+      returning s.*
+    loop
       perform "leasehold".note_fleet('lost', vacated.worker_id, vacated.label, jsonb_build_object('seat', vacated.number));
     end loop;
     if leaves or not on_ring then

@@ -53,7 +53,8 @@ $$;
 
 -- Renews the seat of a worker, or takes one for it, if one of its queues is on the ring. `has` is the epoch that the worker
 -- acknowledges, unless a failover has lost it. A worker that leaves gives its seat back. Expired seats are vacated by whoever comes first.
--- The lock is that of the seats table: beats that change nothing do not take it. Returns null if no queue of the worker is on the ring;
+-- Changes are made one after the other, by the lock of the epochs, which a beat that changes nothing does not take. A worker that waits
+-- for it has locked the row of its own seat, so an expired seat whose worker is just renewing it is passed over. Returns null if no queue of the worker is on the ring;
 -- otherwise its seat (null: the one it wants is taken), the epoch, and what other seats have acknowledged.
 create function leasehold.ring_beat(
   of_worker uuid, of_label text, of_queues text[], of_weight real, wants smallint, lease_ms double precision, has bigint,
@@ -96,8 +97,13 @@ begin
     )))
     or exists (select from leasehold.seat s where s.expires_at <= at)
     or latest.strategies is distinct from strategies or latest.seats is distinct from leasehold.seats_now() then
-    lock table leasehold.seat in share row exclusive mode;
-    for vacated in delete from leasehold.seat s where s.expires_at <= leasehold.clock() returning s.* loop
+    lock table leasehold.epoch in share row exclusive mode;
+    for vacated in
+      delete from leasehold.seat s where s.number = any (array(
+        select e.number from leasehold.seat e where e.expires_at <= leasehold.clock() for update skip locked
+      ))
+      returning s.*
+    loop
       perform leasehold.note_fleet('lost', vacated.worker_id, vacated.label, jsonb_build_object('seat', vacated.number));
     end loop;
     if leaves or not on_ring then
