@@ -12,8 +12,8 @@ grant select on leasehold.migration to {role}`
 export const GRANT_PRODUCER = `-- grants.producer
 grant usage on sequence leasehold.job_id, leasehold.order_check_id, leasehold.event_place, leasehold.signal_id to {role};
 grant insert (id, available_at, created_at, max_attempts, priority, partition_bucket, expires_at, queue, kind, payload,
-  partition_key, idempotency_key, metadata, key_seq, blocked) on leasehold.job to {role};
-grant select (id, queue, available_at, partition_key, key_seq, claim_id, blocked, salt) on leasehold.job to {role};
+  partition_key, idempotency_key, metadata, key_seq, blocked, line) on leasehold.job to {role};
+grant select (id, queue, available_at, partition_key, key_seq, claim_id, blocked, salt, line) on leasehold.job to {role};
 grant select (queue, partition_key, blocks_key) on leasehold.dead_letter to {role};
 grant insert (queue, key), update (reused), select (queue, key, reused) on leasehold.order_key
   to {role};
@@ -21,7 +21,7 @@ grant insert (queue, key) on leasehold.order_check to {role};
 grant insert (queue, key, job_id, keep_for, input_hash, due_at) on leasehold.idempotency_key to {role};
 grant select (queue, key, job_id, input_hash) on leasehold.idempotency_key to {role};
 grant select (queue, until) on leasehold.busy to {role};
-grant select (name, wakes, ordered, fair, on_dead_letter) on leasehold.queue to {role};
+grant select (name, wakes, ordered, fair, on_dead_letter, ring, by_key) on leasehold.queue to {role};
 grant select (name, queue, priority, max_attempts, keep_key) on leasehold.kind to {role};
 grant insert on leasehold.event to {role};
 grant insert (id, job_id, salt, sent_at, name, payload, idempotency_key) on leasehold.signal to {role};
@@ -32,18 +32,20 @@ export const GRANT_READER = `-- grants.reader
 grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dead_letter, leasehold.job_attempt,
   leasehold.idempotency_key, leasehold.effect, leasehold.inbox, leasehold.busy, leasehold.duty, leasehold.sweep,
   leasehold.queue, leasehold.kind, leasehold.pause, leasehold.settings, leasehold.worker, leasehold.operator_action,
-  leasehold.order_key, leasehold.order_check, leasehold.event, leasehold.destination, leasehold.step, leasehold.signal to {role};
+  leasehold.order_key, leasehold.order_check, leasehold.event, leasehold.destination, leasehold.step, leasehold.signal,
+  leasehold.seat, leasehold.epoch, leasehold.fleet_event to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys,
-  leasehold.destinations, leasehold.runs, leasehold.steps to {role}`
+  leasehold.destinations, leasehold.runs, leasehold.steps, leasehold.seats to {role}`
 
 // A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. A worker's role can pause queues and kinds; configure() is
 // for the owner.
 export const GRANT_WORKER = `-- grants.worker
 grant usage on sequence leasehold.job_id, leasehold.operator_action_id, leasehold.order_check_id, leasehold.event_place,
-  leasehold.signal_id to {role};
+  leasehold.signal_id, leasehold.fleet_event_id to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
   leasehold.inbox, leasehold.worker, leasehold.operator_action, leasehold.order_key, leasehold.order_check, leasehold.step,
-  leasehold.signal to {role};
+  leasehold.signal, leasehold.seat to {role};
+grant select, insert, delete on leasehold.epoch, leasehold.fleet_event to {role};
 grant select, insert, update, delete on leasehold.idempotency_key to {role};
 grant select, insert on leasehold.archive, leasehold.job_attempt to {role};
 grant update (outcome) on leasehold.job_attempt to {role};
@@ -54,7 +56,7 @@ grant select, insert, delete on leasehold.pause to {role};
 grant select, insert on leasehold.event to {role};
 grant select on leasehold.destination to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys,
-  leasehold.destinations, leasehold.runs, leasehold.steps to {role}`
+  leasehold.destinations, leasehold.runs, leasehold.steps, leasehold.seats to {role}`
 
 // For connections through a pooler, which refuses or drops the limit that a worker asks for on its own connections.
 export const LIMIT_STATEMENTS = `-- grants.limit

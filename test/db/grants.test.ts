@@ -87,8 +87,12 @@ test('a producer enqueues in every way and can neither read nor change a job', a
   assert.equal(again.rows[0].outcome, 'existing')
   assert.equal(await count(db, "from leasehold.job where queue = 'elsewhere' and priority = 1"), 1)
 
-  await owner.configure([queue('ordered', { ordered: true, onDeadLetter: 'park' }), queue('fair', { fair: true })])
-  for (const name of ['ordered', 'fair']) {
+  await owner.configure([
+    queue('ordered', { ordered: true, onDeadLetter: 'park' }),
+    queue('fair', { fair: true }),
+    queue('ring', { ordered: true, ring: true }),
+  ])
+  for (const name of ['ordered', 'fair', 'ring']) {
     const step = kind<number>(`step of ${name}`, { queue: name })
     await producer.enqueue(step, 1, { partitionKey: 'p' })
     await producer.enqueue(step, 2, { partitionKey: 'p', idempotencyKey: 'k' })
@@ -144,16 +148,16 @@ test('a producer enqueues in every way and can neither read nor change a job', a
       'dead_letter (blocks_key, id, partition_key, queue, salt)',
       'destination (max_attempts, name, types)',
       'idempotency_key (input_hash, job_id, key, queue)',
-      'job (available_at, blocked, claim_id, id, key_seq, partition_key, queue, salt)',
+      'job (available_at, blocked, claim_id, id, key_seq, line, partition_key, queue, salt)',
       'kind (keep_key, max_attempts, name, priority, queue)',
       'migration',
       'order_key (key, queue, reused)',
-      'queue (fair, name, on_dead_letter, ordered, wakes)',
+      'queue (by_key, fair, name, on_dead_letter, ordered, ring, wakes)',
     ],
     INSERT: [
       'event',
       'idempotency_key (due_at, input_hash, job_id, keep_for, key, queue)',
-      'job (available_at, blocked, created_at, expires_at, id, idempotency_key, key_seq, kind, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
+      'job (available_at, blocked, created_at, expires_at, id, idempotency_key, key_seq, kind, line, max_attempts, metadata, partition_bucket, partition_key, payload, priority, queue)',
       'order_check (key, queue)',
       'order_key (key, queue)',
       'signal (id, idempotency_key, job_id, name, payload, salt, sent_at)',
@@ -162,6 +166,18 @@ test('a producer enqueues in every way and can neither read nor change a job', a
   })
   worker([handle(task, () => {})], { poll: 50 }, as('worker'))
   for (const jobId of [one.jobId, keyed.jobId, inTransaction.jobId]) await untilStatus(db, jobId, 'completed')
+})
+
+test('a worker with its role takes a seat on the ring, gives it back, and works there', async (t) => {
+  const { db, as, owner, worker } = await withRoles(t)
+  await owner.configure([queue('on the ring', { ordered: true, ring: true })])
+  const step = kind<number>('step', { queue: 'on the ring', ordered: true })
+  const { jobId } = await as('producer').enqueue(step, 1, { partitionKey: 'p' })
+  const made = worker([handle(step, () => {})], { label: 'a', poll: 50 }, as('worker'))
+  await untilStatus(db, jobId, 'completed')
+  assert.equal((await as('reader').ownerOf('on the ring', 'p'))?.label, 'a')
+  await made.stop()
+  assert.equal(await count(db, 'from leasehold.seat'), 0)
 })
 
 test('a reader sees everything and changes nothing', async (t) => {
