@@ -3,7 +3,7 @@ import type { Counts } from './shop.ts'
 
 const WIDTH = 78
 const PLAIN_EVERY_MS = 1_000
-const COLOURS = { red: 31, green: 32, yellow: 33, cyan: 36, bold: 1, dim: 2 }
+const COLOURS = { red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36, bold: 1, dim: 2 }
 
 export type Colour = keyof typeof COLOURS
 type Output = NodeJS.WriteStream
@@ -16,12 +16,13 @@ export class Screen {
   #drawn: string[] = []
   #plainAt = 0
 
-  constructor(out: Output = process.stdout) {
+  /** `height`: of what is drawn in place. */
+  constructor(out: Output = process.stdout, height = 0) {
     this.#out = out
     const isTerminal = out.isTTY === true && process.env.TERM !== 'dumb'
     this.#colours = isTerminal && !process.env.NO_COLOR
-    // In a narrow window lines wrap, and what is drawn in place would leave pieces behind.
-    this.#redraws = isTerminal && out.columns > WIDTH
+    // In a narrow or low window lines wrap or scroll away, and what is drawn in place would leave pieces behind.
+    this.#redraws = isTerminal && out.columns > WIDTH && out.rows > height
     if (this.#redraws) out.write('\x1b[?25l')
   }
 
@@ -40,14 +41,18 @@ export class Screen {
     this.#write(lines.map((line, index) => `${margin(index)}${line}\n`).join(''))
   }
 
-  /** Where the jobs are, of so many that there will be. Where it cannot be drawn in place, a line a second. */
+  /** Where the jobs are, of so many that there will be. */
   progress(counts: Counts, total: number): void {
     const { pending, processing, completed, deadLetters } = counts
-    if (this.#redraws) {
-      this.#redraw(['', `  ${this.#bar(counts, total)}`, `  ${this.#legend(counts)}`])
-    } else if (performance.now() - this.#plainAt >= PLAIN_EVERY_MS) {
+    const words = `pending ${pending}, processing ${processing}, completed ${completed}, dead letter ${deadLetters}`
+    this.draw(() => ['', `  ${this.#bar(counts, total)}`, `  ${this.#legend(counts)}`], words)
+  }
+
+  /** Lines in place of those that were drawn last. Where that cannot be done, the words, once a second. */
+  draw(lines: () => string[], words: string): void {
+    if (this.#redraws) this.#redraw(lines())
+    else if (performance.now() - this.#plainAt >= PLAIN_EVERY_MS) {
       this.#plainAt = performance.now()
-      const words = `pending ${pending}, processing ${processing}, completed ${completed}, dead letter ${deadLetters}`
       this.#out.write(`${' '.repeat(11)}${words}\n`)
     }
   }
