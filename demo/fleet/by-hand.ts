@@ -82,7 +82,6 @@ export async function runByHand({ name, pool, tell, work }: Surroundings): Promi
 
   await pool.query(`delete from member where beat_at < clock_timestamp() - $1 * interval '1 ms'`, [BY_HAND.deadAfterMs])
   await beat()
-  tell({ type: 'ready' })
   await Promise.all([beats(), turns()])
   await pool.query('delete from member where worker = $1', [name])
 }

@@ -2,6 +2,7 @@
 import { Child, Staff } from '../child.ts'
 import { Gate } from '../gate.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
+import { ALL_WORKERS } from './scale.ts'
 
 export interface CrewOptions {
   readonly databaseUrl: string
@@ -12,9 +13,12 @@ export interface CrewOptions {
 
 export class Crew {
   readonly #staff: Staff<WorkerProcess>
+  /** The next worker. Its program is loaded ahead, since that takes a second. */
+  #next: Promise<WorkerProcess>
 
   constructor(options: CrewOptions) {
     this.#staff = new Staff((name) => new WorkerProcess(name, options))
+    this.#next = this.#staff.hire()
   }
 
   get workers(): readonly WorkerProcess[] {
@@ -25,8 +29,16 @@ export class Crew {
     return this.workers.reduce((sum, { refused }) => sum + refused, 0)
   }
 
-  hire(): Promise<WorkerProcess> {
-    return this.#staff.hire()
+  /** Resolves when the next worker can start at once. */
+  async loaded(): Promise<void> {
+    await this.#next
+  }
+
+  async hire(): Promise<WorkerProcess> {
+    const worker = await this.#next
+    if (this.workers.length < ALL_WORKERS) this.#next = this.#staff.hire()
+    worker.join()
+    return worker
   }
 
   stop(): Promise<void> {
@@ -38,14 +50,14 @@ export class Crew {
   }
 }
 
-export type Condition = 'runs' | 'stopped' | 'gone'
+export type Condition = 'loaded' | 'runs' | 'stopped' | 'gone'
 
 export class WorkerProcess {
   readonly name: string
   readonly ready: Promise<void>
   /** Where it looks for jobs, by its last message. */
   readonly buckets = new Set<number>()
-  condition: Condition = 'runs'
+  condition: Condition = 'loaded'
   refused = 0
   readonly #child: Child<FromWorker, ToWorker>
   readonly #busy = new Gate()
@@ -66,6 +78,11 @@ export class WorkerProcess {
       },
       onLost,
     })
+  }
+
+  join(): void {
+    this.#child.send({ type: 'join' })
+    this.condition = 'runs'
   }
 
   /** Resolves when it is in the middle of a job that takes long. */

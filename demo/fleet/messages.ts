@@ -1,6 +1,7 @@
 /** The messages between a worker process and the demo. */
 
 export type FromWorker =
+  /** Its program is loaded, and it waits for its start. */
   | { readonly type: 'ready' }
   /** It looks for jobs in these buckets from now on, or no longer. */
   | { readonly type: 'gained' | 'lost'; readonly buckets: readonly number[] }
@@ -9,5 +10,5 @@ export type FromWorker =
   /** A handler wanted to commit, but its lease was over: its transaction was rolled back. */
   | { readonly type: 'refused' }
 
-/** From now on handlers are slow. */
-export type ToWorker = { readonly type: 'slow' }
+/** Join the fleet; or: from now on handlers are slow. */
+export type ToWorker = { readonly type: 'join' | 'slow' }

@@ -54,7 +54,5 @@ export async function runOnRing({ name, pool, tell, work }: Surroundings): Promi
       tell({ type, buckets })
     })
   }
-  const running = worker.run()
-  tell({ type: 'ready' })
-  await running
+  await worker.run()
 }

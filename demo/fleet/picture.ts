@@ -31,10 +31,11 @@ export class Picture {
   async draw(): Promise<void> {
     this.#roster = await this.#accounts.roster()
     for (const [worker, seat] of this.#roster.seats) this.#letters.set(worker, letterOf(seat))
-    const here = this.#crew.workers.filter(({ condition }) => condition !== 'gone')
-    const words = here.map((worker) => `${this.#letter(worker)} ${percent(worker)}`).join(', ')
+    const here = this.#crew.workers.filter(({ condition }) => condition === 'runs' || condition === 'stopped')
+    const seated = here.filter(({ name }) => this.#letters.has(name))
+    const words = seated.map((worker) => `${this.#letter(worker)} ${percent(worker)}`).join(', ')
     const all = [...this.#roster.entries.values()].reduce((sum, n) => sum + n, 0)
-    this.#screen.draw(() => this.#lines(here, all), `${words || 'no worker'}; ${all} jobs done`)
+    this.#screen.draw(() => this.#lines(seated, all), `${words || 'no owner'}; ${all} jobs done`)
   }
 
   /** The worker of each bucket, or undefined if it is not exactly one. */

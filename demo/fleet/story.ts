@@ -6,7 +6,7 @@ import type { Screen } from '../screen.ts'
 import type { Accounts } from './accounts.ts'
 import type { Crew, WorkerProcess } from './crew.ts'
 import type { Picture } from './picture.ts'
-import { BEAT_MS, JOBS_PER_TENTH, LEASE_MS, WORKERS } from './scale.ts'
+import { BEAT_MS, JOBS_PER_TENTH, LEASE_MS, QUEUE, WORKERS } from './scale.ts'
 
 export interface Stage {
   readonly accounts: Accounts
@@ -74,14 +74,17 @@ async function joins(stage: Stage, steps: Step[]): Promise<WorkerProcess[]> {
   for (let n = 1; n <= WORKERS; n++) {
     const step = await change(stage, `worker ${n} joins`, n, async () => void workers.push(await crew.hire()))
     steps.push(step)
-    const to = workers.at(-1)!
-    const share = n === 1 ? 'owns all of them' : `gets ${step.moved} of ${BUCKETS}, and no other bucket moves`
-    screen.say(`${to.name} ${n === 1 ? 'joins and' : 'joins:'} ${share}.`)
+    const { name, buckets } = workers.at(-1)!
+    const all = buckets.size === step.moved ? 'all of them' : `${buckets.size} of them`
+    screen.say(`${name} joins: ${step.moved} of ${BUCKETS} buckets move, ${all} to it.`)
+  }
+  if (!stage.isUnprotected) {
+    screen.say(`leasehold.ownerOf('${QUEUE}', 'account:7'): ${await stage.accounts.ownerOf('account:7')}.`)
   }
   return workers
 }
 
-async function killed({ ...stage }: Stage, workers: WorkerProcess[], steps: Step[]): Promise<void> {
+async function killed(stage: Stage, workers: WorkerProcess[], steps: Step[]): Promise<void> {
   const { crew, screen, isUnprotected } = stage
   const victim = workers[2]!
   screen.say(`Act 2, the crash: ${victim.name} is killed in the middle of a job.`, 'bold')
@@ -162,7 +165,8 @@ async function deploy(stage: Stage, workers: WorkerProcess[], steps: Step[]): Pr
 
 /** Makes a change of the fleet, and waits until each bucket has one owner among so many workers. */
 async function change(stage: Stage, what: string, workers: number, make: () => Promise<void>): Promise<Step> {
-  const { picture, signal } = stage
+  const { crew, picture, signal } = stage
+  await crew.loaded() // That takes a second or more, and no part of the change.
   const before = picture.owners()
   const startedAt = performance.now()
   await make()

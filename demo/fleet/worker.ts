@@ -1,4 +1,5 @@
 // A worker process: `node --import tsx demo/fleet/worker.ts "worker 1" [by-hand]`, started by crew.ts.
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { runByHand } from './by-hand.ts'
@@ -27,13 +28,15 @@ async function work(): Promise<void> {
   await sleep(isSlow ? SLOW_WORK_MS : WORK_MS)
 }
 
-process.on('message', (_: ToWorker) => {
-  isSlow = true
+process.on('message', ({ type }: ToWorker) => {
+  if (type === 'slow') isSlow = true
 })
 // The demo has ended, or we have disconnected ourselves: either way there is nothing left to do.
 process.on('disconnect', () => process.exit())
 // Ctrl-C is for the demo, which then ends us.
 process.on('SIGINT', () => {})
+tell({ type: 'ready' })
+await once(process, 'message')
 const run = mode === 'by-hand' ? runByHand : runOnRing
 await run({ name, pool, tell, work })
 await pool.end()
