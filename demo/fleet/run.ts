@@ -34,6 +34,7 @@ async function demo({ unprotected: isUnprotected }: { unprotected: boolean }, en
     isOver.abort()
     await drawing
     screen.keep()
+    await crew.stop()
     const right = showVerdict(screen, await judge(accounts, told, isUnprotected), told, isUnprotected)
     screen.print(whatElse(screen, isUnprotected))
     return right

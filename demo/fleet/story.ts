@@ -36,7 +36,7 @@ export interface Told {
 }
 
 export async function tellStory(stage: Stage): Promise<Told> {
-  const { accounts, crew, screen, signal } = stage
+  const { accounts, screen, signal } = stage
   const over = new AbortController()
   const producing = produce(accounts, AbortSignal.any([signal, over.signal]))
   producing.catch(() => {}) // Awaited below.
@@ -55,7 +55,6 @@ export async function tellStory(stage: Stage): Promise<Told> {
   over.abort()
   await producing
   await until(async () => (await accounts.unfinished()) === 0, signal)
-  await crew.stop()
   return { steps, ...rolled }
 }
 
@@ -151,14 +150,15 @@ async function deploy(stage: Stage, workers: WorkerProcess[], steps: Step[]): Pr
     steps.push(step)
     const next = workers[index]!
     screen.say(
-      `${old.name} leaves in ${seconds.toFixed(1)} s. ${next.name} has seat ${await seatOf(next)}, which was seat ${seat}.`,
+      `${old.name} leaves in ${seconds.toFixed(1)} s. ${next.name} takes ${(await seatOf(next)) === seat ? 'its seat' : 'another seat'}.`,
     )
   }
   const after = await seats()
   const moved = after.filter((seat, bucket) => seat !== before[bucket]).length
   const crashes = stage.isUnprotected ? 0 : await accounts.crashesSince(from)
   if (!stage.isUnprotected) {
-    screen.say(`Right: each bucket is back at its seat, and ${crashes} leases have expired meanwhile.`, 'green')
+    const words = `${moved} buckets are at another seat than before, and ${crashes} leases have expired meanwhile.`
+    screen.say(`${moved + crashes === 0 ? 'Right' : 'Wrong'}: ${words}`, moved + crashes === 0 ? 'green' : 'red')
   }
   return { crashes, moved }
 }

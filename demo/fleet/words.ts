@@ -9,16 +9,18 @@ import type { Verdict } from './verdict.ts'
 export function openingWords(screen: Screen, isUnprotected: boolean): string {
   const title = `Leasehold: a fleet that changes all the time${isUnprotected ? ', on a ring made by hand' : ''}`
   const how = isUnprotected
-    ? 'Workers with a heartbeat compute the same ring and take the rows of their buckets. There is no\n  lease, no fence and no order in the rows.'
-    : 'Each account has one worker, which keeps its last entry in memory. Fence and order are in the rows.'
+    ? 'Workers with a heartbeat compute the same ring, and take the rows of their\n  buckets. There is no lease, no fence and no order in the rows.'
+    : 'Each account has one worker, which keeps the last entry in memory. What keeps\n  it safe is in the rows: leases, a fence, and the order of each account.'
+  const key = `Below, each letter is a bucket and the seat of its owner. A dot has no owner, a
+  small letter is a worker that stands still. Leases last for ${LEASE_MS / 1_000} s here, not for 30 s.`
   return `
   ${screen.paint(title, 'bold')}
-  ${ACCOUNTS} accounts get bookings all the time. Those of one account must be entered in order. The keys of
-  accounts are in ${BUCKETS} buckets, and a ring gives each bucket to one worker.
+  ${ACCOUNTS} accounts get bookings all the time, and those of one account must stay in order.
+  Their keys are in ${BUCKETS} buckets, and a ring gives each bucket to one worker.
   ${how}
   Meanwhile workers join, are killed, stand still and are replaced one by one.
-  ${screen.paint(`Each letter below is a bucket and its owner's seat; · has no owner, a small letter a worker that stands still.`, 'dim')}
-  ${screen.paint(`Leases last for ${LEASE_MS / 1_000} s here, not for 30 s.`, 'dim')}
+
+  ${screen.paint(key, 'dim')}
 `
 }
 
@@ -53,5 +55,5 @@ export function whatElse(screen: Screen, isUnprotected: boolean): string {
 function summary(right: boolean, isUnprotected: boolean): string {
   if (right) return 'Every account was kept in order, through joins, a kill, a pause and a deploy.'
   if (!isUnprotected) return 'That is not as it should be.'
-  return 'A ring by itself decides who looks where. Only a fence and an order in the rows keep it safe.'
+  return 'A ring only decides who looks where. Safety takes a fence and an order in the rows.'
 }
