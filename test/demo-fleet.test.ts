@@ -18,7 +18,7 @@ test('workers join, are killed, stopped and replaced: the ring moves, and every 
     'entries that overlap with another of their account',
     'entries made on a stale value in memory',
     'buckets that the deploy moved for good',
-    'leases that expired during the deploy',
+    'leases expired, or attempts spent, during the deploy',
   ]) {
     assert.deepEqual(demo.verdict(what), [0, 0, '✓'], what)
   }

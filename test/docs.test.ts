@@ -27,7 +27,8 @@ for (const [page, least] of [
   ['which-pattern.md', 8],
   ['which-boundary.md', 5],
   ['write-guard.md', 8],
-  ['sql.md', 7],
+  ['sql.md', 8],
+  ['many-workers.md', 1],
   ['changing-workflows.md', 2],
 ] as const) {
   test(`the SQL in docs/${page} changes the promised rows`, async (t) => {
@@ -71,6 +72,7 @@ for (const [name, least, ofTheReader] of [
   ['inbox.md', 1, OF_THE_READER],
   ['nats.md', 1, OF_THE_READER],
   ['transports.md', 2, OF_THE_READER],
+  ['many-workers.md', 4, `declare const leasehold: Leasehold\ndeclare const handlers: import('leasehold').Handler[]`],
   ['workflows.md', 3, OF_A_READER_WITH_WORKFLOWS],
   ['changing-workflows.md', 5, CALLED.map((each) => `declare function ${each}(of: unknown): Promise<void>`).join('\n')],
   [
@@ -91,6 +93,12 @@ test('the code of docs/workflow-tutorial.md is that of examples/workflow, file b
   for (const [, code, name] of blocks) {
     assert.equal(code, readFileSync(new URL(`../examples/workflow/${name}`, import.meta.url), 'utf8'), name)
   }
+})
+
+test('the cache in docs/many-workers.md is that of examples/ring', () => {
+  const page = readFileSync(new URL('../docs/many-workers.md', import.meta.url), 'utf8')
+  const [, code] = /```ts\n(\/\/ cart-worker\.ts\n[\s\S]*?)```/.exec(page) ?? []
+  assert.equal(code, readFileSync(new URL('../examples/ring/cart-worker.ts', import.meta.url), 'utf8'))
 })
 
 /** Pages that do not say where their pool comes from. */

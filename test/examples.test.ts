@@ -82,6 +82,14 @@ test('sqs.ts: two rows are published and done, and nothing is left in the queue'
   assert.deepEqual(await sqs.depth(queueUrl), { visible: 0, inFlight: 0 })
 })
 
+test('ring: carts move to a second worker and back, and nothing stale is left in memory', async (t) => {
+  assert.deepEqual(await linesOf(t, 'ring/run.ts'), [
+    'the carts belong to first and second',
+    'the carts belong to first',
+    'cents in each cart: 30',
+  ])
+})
+
 test('script.ts: enqueue, drain, and look at the result', async (t) => {
   const lines = await linesOf(t, 'script.ts')
   assert.equal(lines[0], '3 words: call me Ishmael', 'priority 0 is first')

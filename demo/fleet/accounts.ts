@@ -121,7 +121,7 @@ export class Accounts {
     return (await this.#pool.query('select clock_timestamp() as at')).rows[0].at
   }
 
-  /** Leases that expired since then. */
+  /** Attempts since then that ended otherwise than by success or a release: leases that expired are among them. */
   crashesSince(at: Date): Promise<number> {
     const sql = `select count(*)::int as n from leasehold.attempts where outcome not in ('completed', 'released') and ended_at >= $1`
     return this.#number(sql, at)

@@ -157,7 +157,7 @@ async function deploy(stage: Stage, workers: WorkerProcess[], steps: Step[]): Pr
   const moved = after.filter((seat, bucket) => seat !== before[bucket]).length
   const crashes = stage.isUnprotected ? 0 : await accounts.crashesSince(from)
   if (!stage.isUnprotected) {
-    const words = `${moved} buckets are at another seat than before, and ${crashes} leases have expired meanwhile.`
+    const words = `${moved} buckets are at another seat than before, and ${crashes} leases have expired or attempts were spent.`
     screen.say(`${moved + crashes === 0 ? 'Right' : 'Wrong'}: ${words}`, moved + crashes === 0 ? 'green' : 'red')
   }
   return { crashes, moved }

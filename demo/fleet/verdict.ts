@@ -21,7 +21,7 @@ export async function judge(accounts: Accounts, told: Told, isUnprotected: boole
     { what: 'entries that overlap with another of their account', found: overlaps, expected: 0 },
     { what: 'entries made on a stale value in memory', found: stale, expected: 0 },
     { what: 'buckets that the deploy moved for good', found: told.moved, expected: 0, ...ofLeases },
-    { what: 'leases that expired during the deploy', found: told.crashes, expected: 0, ...ofLeases },
+    { what: 'leases expired, or attempts spent, during the deploy', found: told.crashes, expected: 0, ...ofLeases },
   ]
   return { findings, entries }
 }
