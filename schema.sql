@@ -605,7 +605,7 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[] DEFAULT NULL::smallint[], from_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], from_id bigint[] DEFAULT NULL::bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea[] DEFAULT NULL::bytea[], share integer DEFAULT NULL::integer, older_ms double precision DEFAULT NULL::double precision, younger_ms double precision DEFAULT NULL::double precision, run_length integer DEFAULT 0, lines smallint[] DEFAULT NULL::smallint[])
- RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb, key_seq bigint, line smallint)
+ RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb, line smallint, key_seq bigint)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_sort TO 'off'
@@ -805,10 +805,9 @@ begin
     where job.id = any (picked)
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata,
+      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.line,
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
-        when job.parent_id is not null then -1 end,
-      job.line;
+        when job.parent_id is not null then -1 end;
   if has_ordered then
     perform "leasehold".take_turns(picked, ordered_queues);
   end if;
@@ -2205,10 +2204,13 @@ begin
     or latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
     lock table "leasehold".epoch in share row exclusive mode;
     for vacated in
-      delete from "leasehold".seat s where s.number = any (array(
-        select e.number from "leasehold".seat e where e.expires_at <= "leasehold".clock() for update skip locked
-      ))
-      returning s.*
+      with gone as (
+        delete from "leasehold".seat where number = any (array(
+          select s.number from "leasehold".seat s where s.expires_at <= "leasehold".clock() for update skip locked
+        ))
+        returning number, worker_id, label
+      )
+      select * from gone
     loop
       perform "leasehold".note_fleet('lost', vacated.worker_id, vacated.label, jsonb_build_object('seat', vacated.number));
     end loop;
@@ -2231,8 +2233,8 @@ begin
     select e.* into latest from "leasehold".epoch e order by e.number desc limit 1;
     if latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
       insert into "leasehold".epoch (number, began_at, seats, strategies)
-      values (coalesce(latest.number, 0) + 1, "leasehold".clock(), "leasehold".seats_now(), strategies)
-      returning * into latest;
+      values (coalesce(latest.number, 0) + 1, "leasehold".clock(), "leasehold".seats_now(), strategies);
+      select e.* into latest from "leasehold".epoch e order by e.number desc limit 1;
       delete from "leasehold".epoch e where e.number < latest.number - 100;
       perform "leasehold".note_fleet('ring', of_worker, of_label,
         jsonb_build_object('epoch', latest.number, 'seats', latest.seats, 'strategies', strategies));
