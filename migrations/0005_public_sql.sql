@@ -164,9 +164,18 @@ create view leasehold.attempts as
   from leasehold.archive a left join leasehold.worker w on w.id = a.claimed_by
   where a.status = 'completed';
 
--- Worker processes that run, and those that ran.
+-- Worker processes that run, and those that ran. A worker beats every 5 s; one that has missed three beats is dead, also before a
+-- worker has noticed (0013_fleet.sql). A process that claims by hand does not beat, so it cannot be called dead.
 create view leasehold.workers as
-  select id, label, version, kinds, queues, started_at, last_seen_at, stopped_at from leasehold.worker;
+  select w.id, w.label, w.version, w.mode, w.host, w.pid, w.kinds, w.queues,
+    case when w.stopped_at is not null then 'stopped'
+      when w.mode = 'by_hand' and w.last_seen_at <= leasehold.clock() - interval '1 hour' then 'stopped'
+      when w.mode <> 'by_hand' and (w.dead_at is not null or w.last_seen_at <= leasehold.clock() - interval '15 s') then 'dead'
+      when w.draining_at is not null then 'draining'
+      else 'active' end as state,
+    w.started_at, w.last_seen_at, w.draining_at, w.dead_at, w.stopped_at, w.held, w.running, w.event_loop_ms, w.memory_bytes,
+    w.memory_limit_bytes
+  from leasehold.worker w;
 
 -- Operator actions.
 create view leasehold.operator_actions as

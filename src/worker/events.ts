@@ -3,7 +3,7 @@ import type { Log, LogEntry } from '../core/log.ts'
 import type { JobId } from '../jobs/job.ts'
 import type { BlockedKey } from '../jobs/order.ts'
 import type { BuryReason } from '../jobs/outcome.ts'
-import type { UnhandledKind } from '../jobs/registry.ts'
+import type { DeadWorker, UnhandledKind } from '../jobs/registry.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
 
@@ -56,6 +56,8 @@ export interface WorkerEvents extends CommonEvents {
   key_waiting: [key: BlockedKey]
   /** Runs of a workflow have been due for a minute, in a version that no live worker handles. Repeated every hour. */
   unhandled_version: [waiting: UnhandledKind]
+  /** Another worker has missed three beats. Emitted by one worker of all, once for each death. */
+  worker_died: [worker: DeadWorker]
   /** How this worker learns of new work from now on. */
   wakeup: [{ readonly by: 'listen' | 'poll' }]
 }
