@@ -101,22 +101,18 @@ export class Registration {
     const { lane, worker } = this.#options
     const sentAt = monotonicMs()
     try {
-      if (!this.#isKnown) await this.#register()
-      else {
-        const beaten = await beat(lane, worker, this.#vitals())
-        // Its row was deleted, or the worker was taken for dead: it registers at once.
-        if (beaten === undefined) this.#isKnown = false
-        this.#silence = beaten?.silence === true && sentAt - this.#steadySince >= TIME_TO_BEAT_MS
-      }
-      const now = monotonicMs()
-      if (!this.#isKnown || !(now - this.#seenAt <= GAP_MS)) this.#steadySince = now
+      const beaten = this.#isKnown ? await beat(lane, worker, this.#vitals()) : await this.#register()
+      // Its row was deleted, or the worker was taken for dead: it registers at once.
+      if (beaten === undefined) this.#isKnown = false
+      if (beaten === undefined || monotonicMs() - this.#seenAt > GAP_MS) this.#steadySince = sentAt
+      this.#silence = beaten?.silence === true && sentAt - this.#steadySince >= TIME_TO_BEAT_MS
       this.#seenAt = sentAt
     } finally {
       this.#sending = undefined
     }
   }
 
-  async #register(): Promise<void> {
+  async #register(): Promise<{ readonly silence: false }> {
     const { lane, worker, mode, onReturned } = this.#options
     const known = this.#size
     if (mode !== 'by_hand') this.#eventLoop.start()
@@ -133,8 +129,9 @@ export class Registration {
     })
     // With names that were added meanwhile it is sent once more.
     this.#isKnown = this.#size === known
-    if (outcome !== 'returned') return
-    onReturned?.(`worker ${worker.label} was noted as dead and is back: it could not beat for 15 s`)
+    if (outcome === 'returned')
+      onReturned?.(`worker ${worker.label} was noted as dead and is back: it could not beat for 15 s`)
+    return { silence: false }
   }
 
   #vitals(): Vitals {
