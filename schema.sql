@@ -360,11 +360,22 @@ create table leasehold.worker (
   id uuid not null,
   label text not null,
   version text not null,
+  mode text not null default 'worker'::text,
+  host text,
+  pid integer,
   kinds text[] not null,
   queues text[] not null,
   started_at timestamp with time zone not null,
   last_seen_at timestamp with time zone not null,
+  draining_at timestamp with time zone,
+  dead_at timestamp with time zone,
   stopped_at timestamp with time zone,
+  held integer,
+  running integer,
+  event_loop_ms double precision,
+  memory_bytes bigint,
+  memory_limit_bytes bigint,
+  constraint worker_mode_is_known CHECK ((mode = ANY (ARRAY['worker'::text, 'drain'::text, 'once'::text, 'by_hand'::text]))),
   constraint worker_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 
@@ -410,7 +421,11 @@ CREATE INDEX signal_to_notice ON leasehold.signal USING btree (id) WHERE (NOT no
 
 CREATE INDEX step_child ON leasehold.step USING btree (child_id) WHERE (child_id IS NOT NULL);
 
-CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
+CREATE INDEX worker_dead ON leasehold.worker USING btree (dead_at) WHERE (dead_at IS NOT NULL);
+
+CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE ((stopped_at IS NULL) AND (dead_at IS NULL));
+
+CREATE INDEX worker_stopped ON leasehold.worker USING btree (stopped_at) WHERE (stopped_at IS NOT NULL);
 
 CREATE OR REPLACE FUNCTION leasehold.advance(queues text[], keys text[], from_seqs bigint[] DEFAULT NULL::bigint[], is_open boolean DEFAULT false)
  RETURNS integer
@@ -1587,6 +1602,41 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.note_deaths(self uuid)
+ RETURNS TABLE(worker_id uuid, label text, silent_ms double precision, held integer, running integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  now constant timestamptz := "leasehold".clock();
+begin
+  update "leasehold".worker set last_seen_at = now
+  where id = any (array(
+    select w.id from "leasehold".worker w
+    where w.stopped_at is null and w.dead_at is null and w.last_seen_at > now + interval '15 s'
+    for update skip locked
+  ));
+  return query
+    with died as (
+      update "leasehold".worker w set dead_at = now
+      where w.id = any (array(
+        select s.id from "leasehold".worker s
+        where s.stopped_at is null and s.dead_at is null and s.mode <> 'by_hand' and s.id <> self
+          and s.last_seen_at <= now - interval '15 s'
+        for update skip locked
+      ))
+      returning w.id, w.label, w.last_seen_at, w.held, w.running
+    ), noted as materialized (
+      select d.*, "leasehold".note_fleet('died', d.id, d.label, jsonb_build_object('last_seen_at', d.last_seen_at,
+        'held', d.held, 'running', d.running, 'noted_by', self)) as is_noted
+      from died d
+    )
+    select n.id, n.label, extract(epoch from now - n.last_seen_at)::double precision * 1000, n.held, n.running
+    from noted n where n.is_noted;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.note_fleet(what text, worker_id uuid, label text, detail jsonb DEFAULT NULL::jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1945,6 +1995,49 @@ begin
     )
     select added.id, added.queue, added.kind from added;
   perform "leasehold".advance(queues, keys);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION leasehold.register_worker(worker_id uuid, label text, version text, mode text, host text, pid integer, kinds text[], queues text[], memory_limit_bytes bigint, drains boolean)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  now constant timestamptz := "leasehold".clock();
+  drains_since timestamptz := case when drains then now end;
+  was record;
+begin
+  loop
+    insert into "leasehold".worker (id, label, version, mode, host, pid, kinds, queues, started_at, last_seen_at, draining_at,
+      memory_limit_bytes)
+    values (worker_id, register_worker.label, register_worker.version, register_worker.mode, register_worker.host,
+      register_worker.pid, register_worker.kinds, register_worker.queues, now, now, drains_since,
+      register_worker.memory_limit_bytes)
+    on conflict (id) do nothing;
+    if found then
+      if register_worker.mode = 'worker' then
+        perform "leasehold".note_fleet('joined', worker_id, register_worker.label, jsonb_build_object(
+          'version', register_worker.version, 'host', register_worker.host, 'pid', register_worker.pid,
+          'kinds', register_worker.kinds, 'queues', register_worker.queues));
+      end if;
+      return 'joined';
+    end if;
+    select w.dead_at, w.draining_at, w.last_seen_at into was from "leasehold".worker w where w.id = worker_id for update;
+    continue when not found; -- pruned between the two statements
+    drains_since := coalesce(was.draining_at, drains_since);
+    update "leasehold".worker
+    set last_seen_at = now, dead_at = null, stopped_at = null, draining_at = drains_since,
+      kinds = register_worker.kinds, queues = register_worker.queues
+    where id = worker_id;
+    if was.dead_at is null then
+      return 'known';
+    end if;
+    perform "leasehold".note_fleet('returned', worker_id, register_worker.label, jsonb_build_object(
+      'dead_at', was.dead_at, 'silent_ms', round(extract(epoch from now - was.last_seen_at) * 1000)));
+    return 'returned';
+  end loop;
 end
 $function$
 ;
@@ -2749,6 +2842,15 @@ create view leasehold.destinations as
            FROM leasehold.job j
           WHERE j.queue = ('outbox:'::text || d.name) AND j.key_seq IS NOT NULL) waiting;
 
+create view leasehold.fleet_events as
+ SELECT id,
+    at,
+    what,
+    worker_id,
+    label,
+    detail
+   FROM leasehold.fleet_event;
+
 create view leasehold.jobs as
  SELECT j.id,
     j.queue,
@@ -2931,9 +3033,26 @@ create view leasehold.workers as
  SELECT id,
     label,
     version,
+    mode,
+    host,
+    pid,
     kinds,
     queues,
+        CASE
+            WHEN stopped_at IS NOT NULL THEN 'stopped'::text
+            WHEN mode = 'by_hand'::text AND last_seen_at <= (leasehold.clock() - '01:00:00'::interval) THEN 'stopped'::text
+            WHEN mode <> 'by_hand'::text AND (dead_at IS NOT NULL OR last_seen_at <= (leasehold.clock() - '00:00:15'::interval)) THEN 'dead'::text
+            WHEN draining_at IS NOT NULL THEN 'draining'::text
+            ELSE 'active'::text
+        END AS state,
     started_at,
     last_seen_at,
-    stopped_at
+    draining_at,
+    dead_at,
+    stopped_at,
+    held,
+    running,
+    event_loop_ms,
+    memory_bytes,
+    memory_limit_bytes
    FROM leasehold.worker;

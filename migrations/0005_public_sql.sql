@@ -164,9 +164,18 @@ create view leasehold.attempts as
   from leasehold.archive a left join leasehold.worker w on w.id = a.claimed_by
   where a.status = 'completed';
 
--- Worker processes that run, and those that ran.
+-- Worker processes that run, and those that ran. A worker beats every 5 s; one that has missed three beats is dead, also before a
+-- worker has noticed (0013_fleet.sql). A process that claims by hand does not beat, so it cannot be called dead.
 create view leasehold.workers as
-  select id, label, version, kinds, queues, started_at, last_seen_at, stopped_at from leasehold.worker;
+  select id, label, version, mode, host, pid, kinds, queues,
+    case when stopped_at is not null then 'stopped'
+      when mode = 'by_hand' and last_seen_at <= leasehold.clock() - interval '1 hour' then 'stopped'
+      when mode <> 'by_hand' and (dead_at is not null or last_seen_at <= leasehold.clock() - interval '15 s') then 'dead'
+      when draining_at is not null then 'draining'
+      else 'active' end as state,
+    started_at, last_seen_at, draining_at, dead_at, stopped_at, held, running, event_loop_ms, memory_bytes,
+    memory_limit_bytes
+  from leasehold.worker;
 
 -- Operator actions.
 create view leasehold.operator_actions as
