@@ -99,3 +99,12 @@ test('of an event that is too large and one ahead of it that is refused, the one
   assert.match(outcomes[3]!, /takes at most 100/)
   assert.deepEqual({ ...outcomes, 3: '' }, { 1: 'not now', 2: 'back', 3: '', 4: 'back', 9: 'sent' })
 })
+
+for (const size of [1, 100]) {
+  test(`an event that is too large fails, those ahead of it are sent and those behind it are not, by ${size}`, async (t) => {
+    const { sent, outcomes } = await call(t, () => ACKNOWLEDGED, { size, tooLarge: 3 })
+    assert.deepEqual(sent.flat(), [1, 2, 9])
+    assert.match(outcomes[3]!, /takes at most 100/)
+    assert.deepEqual({ ...outcomes, 3: '' }, { 1: 'sent', 2: 'sent', 3: '', 4: 'back', 9: 'sent' })
+  })
+}
