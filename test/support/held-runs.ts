@@ -1,5 +1,6 @@
 // A runner without a fetcher, on a database of its own. It holds exactly the runs that the test has claimed for it.
 import type { TestContext } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { monotonicMs } from '../../src/core/timer.ts'
 import { Connection } from '../../src/db/connection.ts'
 import { Lane } from '../../src/db/lane.ts'
@@ -9,6 +10,7 @@ import { inRuns } from '../../src/worker/handler.ts'
 import { Runner } from '../../src/worker/runner.ts'
 import { Slots } from '../../src/worker/slots.ts'
 import { Turns } from '../../src/worker/turns.ts'
+import { gate } from './gate.ts'
 import { claimRuns } from './order.ts'
 import { newWorker } from './queue.ts'
 import { until } from './until.ts'
@@ -114,4 +116,22 @@ export async function heldRuns(
     },
     untilEmpty: async () => void (await until('nothing is held', () => slots.held === 0)),
   }
+}
+
+/** More turns of the event loop than a worker needs to begin a call. */
+export async function manyTurns(): Promise<void> {
+  for (let n = 0; n < 20; n++) await setImmediate()
+}
+
+/** A handler whose first call waits for the test, and whose later calls return. */
+export function heldCall() {
+  const [began, goOn] = [gate(), gate()]
+  let first: { readonly jobs: Call; readonly signal: AbortSignal } | undefined
+  const run = async (jobs: Call, signal: AbortSignal) => {
+    if (first !== undefined) return
+    first = { jobs, signal }
+    began.open()
+    await goOn.opened
+  }
+  return { run, goOn, began: began.opened, jobs: () => first!.jobs, signal: () => first!.signal }
 }

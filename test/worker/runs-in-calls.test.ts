@@ -2,7 +2,6 @@
 // handler, an operator or the clock ends them. Each run is claimed by the test, and each step is forced (test/support/held-runs.ts).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { z } from 'zod'
 import { Lane } from '../../src/db/lane.ts'
 import { kind, withTransaction } from '../../src/index.ts'
@@ -18,24 +17,6 @@ import { until } from '../support/until.ts'
 import { count } from '../support/worker.ts'
 
 const RUN = ['a1', 'a2', 'a3', 'a4']
-
-/** More turns of the event loop than a worker needs to begin a call. */
-async function manyTurns(): Promise<void> {
-  for (let n = 0; n < 20; n++) await setImmediate()
-}
-
-/** A handler whose first call waits for the test, and whose later calls return. */
-function heldCall() {
-  const [began, goOn] = [gate(), gate()]
-  let first: { readonly jobs: Call; readonly signal: AbortSignal } | undefined
-  const run = async (jobs: Call, signal: AbortSignal) => {
-    if (first !== undefined) return
-    first = { jobs, signal }
-    began.open()
-    await goOn.opened
-  }
-  return { run, goOn, began: began.opened, jobs: () => first!.jobs, signal: () => first!.signal }
-}
 
 /** Each input is read when the test opens its gate. Inputs with an x are refused. */
 function gatedKind(gates: Readonly<Record<string, Gate>>) {
@@ -227,6 +208,22 @@ test('a job that completes in its own transaction: those behind it are released,
   await claim()
   await untilEmpty()
   assert.deepEqual(calls.slice(1), [RUN.slice(1)])
+})
+
+test('a job that is cancelled in a call is aborted alone, and ends its run there', async (t) => {
+  const call = heldCall()
+  const { lh, runner, seen, idOf, stored, untilEmpty } = await heldRuns(t, RUN, call.run)
+  await call.began
+  const [a1, a2, a3, a4] = call.jobs()
+  assert.equal(await lh.cancel(idOf('a2')), 'requested')
+  runner.lookForCancel()
+  await until('it is aborted', () => seen.aborted.length > 0)
+  assert.deepEqual(seen.aborted, ['a2'])
+  for (const job of [a1, a3, a4]) job!.succeed()
+  a2!.fail(a2!.signal.reason)
+  await untilEmpty()
+  assert.deepEqual(await stored(), ['a1 completed 1', 'a2 cancelled 1', 'a3 pending 0', 'a4 pending 0'])
+  call.goOn.open()
 })
 
 test('a pause releases what is behind a call, and those in the call are completed', async (t) => {
