@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { handle, type JobId, kind } from '../../src/index.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
 import { gate } from '../support/gate.ts'
-import { type MovableClock, movableTimers } from '../support/movable-clock.ts'
+import { movableTimers, passUntil } from '../support/movable-clock.ts'
 import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, inTime, next, nothingHeld, type Scene, statements, untilStatus } from '../support/worker.ts'
@@ -166,18 +166,6 @@ test('connections that are reset while handlers run cost nothing but new ones', 
   await busy.stop()
   await nothingHeld(db)
 })
-
-/** Lets seconds pass until it has resolved. */
-async function passUntil(clock: MovableClock, awaited: Promise<unknown>): Promise<void> {
-  let isOver = false
-  void awaited.then(() => {
-    isOver = true
-  })
-  await until('it is over', () => {
-    clock.pass(1_000)
-    return isOver
-  })
-}
 
 test('a frozen connection: handlers are aborted before their lease ends, and a stale outcome is refused', async (t) => {
   const clock = movableTimers(t)
