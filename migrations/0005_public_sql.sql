@@ -45,7 +45,7 @@ begin
       errcode = 'invalid_parameter_value';
   end if;
   if starts_with(to_queue, 'outbox:') or starts_with(enqueue.kind, 'outbox:') then
-    raise exception 'queue "%" is reserved: the queues of destinations begin with outbox:', to_queue using
+    raise exception 'kind "%" in queue "%": names that begin with outbox: are those of destinations', enqueue.kind, to_queue using
       errcode = 'reserved_name', hint = 'Use another name, or leasehold.publish() for an event.';
   end if;
   if (options ->> 'priority')::smallint not between 0 and 9 or (options ->> 'max_attempts')::smallint < 1 then
