@@ -2,9 +2,10 @@
  * Runs: jobs of one key of an ordered queue that were claimed together. They are a chain, and each is behind the one before it
  * until that has succeeded. When one does not succeed, the database returns the rest with its outcome (decisions/0034).
  *
- * A handler that takes runs (inRuns) gets several jobs of a run in one call, as many as its size allows. All of them are running then, and each knows the one
- * ahead of it. The handler must begin none before the one ahead has succeeded. The worker records their outcomes in the order of
- * the run, so what is recorded is always the beginning of the run, and an event that was not sent is never completed:
+ * A handler that takes runs (inRuns) gets several jobs of a run in one call, as many as its size allows. All of them are running
+ * then, and each knows the one ahead of it. The handler must begin none before the one ahead has succeeded. The worker records
+ * their outcomes in the order of the run, so what is recorded is always the beginning of the run, and an event that was not sent
+ * is never completed:
  *
  * - One ends before the one ahead of it: its outcome is kept, and recorded after that of the one ahead. It happens when an input is
  *   refused before the call begins, when an effect of the one ahead has not ended, or when the handler settles out of order.
