@@ -808,7 +808,10 @@ CREATE OR REPLACE FUNCTION leasehold.consume(job_ids bigint[], signal_ids bigint
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 begin
-  update "leasehold".signal set consumed = true where job_id = any (job_ids) and id = any (signal_ids);
+  -- One a call: two lists would be probed in every combination.
+  for n in 1 .. cardinality(job_ids) loop
+    update "leasehold".signal s set consumed = true where s.job_id = job_ids[n] and s.id = signal_ids[n];
+  end loop;
   return true;
 end
 $function$
@@ -2140,7 +2143,8 @@ CREATE OR REPLACE FUNCTION leasehold.signal(workflow text, run_id text, name tex
 AS $function$
 #variable_conflict use_column
 declare
-  run record;
+  run_job bigint;
+  run_salt integer;
 begin
   if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
     raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
@@ -2148,20 +2152,20 @@ begin
   if signal.name ~ '^job [0-9]' then
     raise exception 'names such as "job 17" are those of jobs that have ended' using errcode = 'invalid_parameter_value';
   end if;
-  select k.job_id, j.salt into run
-  from "leasehold".idempotency_key k left join "leasehold".job j on j.id = k.job_id
-  where k.queue = signal.workflow and k.key = signal.run_id;
+  -- One after the other: a join of tables that were vacuumed while empty may walk a whole index (decisions/0004).
+  select k.job_id into run_job from "leasehold".idempotency_key k where k.queue = signal.workflow and k.key = signal.run_id;
   if not found then
     return 'not_found';
   end if;
-  if run.salt is null then
-    select d.id as job_id, d.salt into run from "leasehold".dead_letter d where d.id = run.job_id;
+  select j.salt into run_salt from "leasehold".job j where j.id = run_job;
+  if not found then
+    select d.salt into run_salt from "leasehold".dead_letter d where d.id = run_job;
     if not found then
       return 'finished';
     end if;
   end if;
   insert into "leasehold".signal (job_id, salt, sent_at, name, payload, idempotency_key)
-  values (run.job_id, run.salt, "leasehold".clock(), signal.name, signal.payload, signal.idempotency_key)
+  values (run_job, run_salt, "leasehold".clock(), signal.name, signal.payload, signal.idempotency_key)
   on conflict do nothing;
   if not found then
     return 'duplicate';
@@ -2341,17 +2345,21 @@ begin
   with woken as (
     update "leasehold".job
     set available_at = "leasehold".clock(), waiting_for = null
-    where job.id = any (free) and exists (
-      select from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for)
+    where job.id = any (free) and (
+      select true from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for) limit 1
     )
     returning job.queue
   )
   select array_agg(distinct woken.queue) into queues from woken;
-  update "leasehold".signal s set noticed = true
-  from unnest(signals, jobs) as done (id, job_id)
-  where s.job_id = done.job_id and s.id = done.id and (
-    s.job_id = any (free) or (select true from "leasehold".job j where j.id = done.job_id) is null
+  free := free || array(
+    select distinct l.id from unnest(jobs) as l (id) where (select true from "leasehold".job j where j.id = l.id) is null
   );
+  -- One a call: a list would be joined with the table (decisions/0004).
+  for n in 1 .. cardinality(signals) loop
+    if jobs[n] = any (free) then
+      update "leasehold".signal s set noticed = true where s.job_id = jobs[n] and s.id = signals[n];
+    end if;
+  end loop;
   if queues is not null then
     perform "leasehold".wake(queues);
   end if;
