@@ -36,7 +36,8 @@ const CALLS: Readonly<Record<string, string>> = {
   'a signal': "select leasehold.signal('flow', 'run 15000', 'go')",
   'waking the runs of ten signals': 'select leasehold.wake_signalled(0, 500)',
   'waking none': 'select leasehold.wake_signalled(1000000, 500)',
-  'consuming a signal': 'select leasehold.consume(array[15000::bigint], array[(select min(id) from leasehold.signal where job_id = 15000)])',
+  'consuming a signal':
+    'select leasehold.consume(array[15000::bigint], array[(select min(id) from leasehold.signal where job_id = 15000)])',
   'whether a run has begun': 'select leasehold.has_begun(15000)',
   'a rewind': "select leasehold.rewind(15000, 'step 3', 1)",
   'ending a run': "select leasehold.terminate(15000, 'why', null)",
