@@ -367,6 +367,8 @@ CREATE UNIQUE INDEX signal_once ON leasehold.signal USING btree (job_id, salt, n
 
 CREATE INDEX signal_to_notice ON leasehold.signal USING btree (id) WHERE (NOT noticed);
 
+CREATE INDEX signal_to_receive ON leasehold.signal USING btree (job_id, name, id) WHERE (NOT consumed);
+
 CREATE INDEX step_child ON leasehold.step USING btree (child_id) WHERE (child_id IS NOT NULL);
 
 CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);

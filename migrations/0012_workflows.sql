@@ -58,6 +58,9 @@ create table leasehold.signal (
 
 create unique index signal_once on leasehold.signal (job_id, salt, name, idempotency_key) where idempotency_key is not null;
 
+-- What a run receives next, by name.
+create index signal_to_receive on leasehold.signal (job_id, name, id) where not consumed;
+
 -- What wake_signalled() walks.
 create index signal_to_notice on leasehold.signal (id) where not noticed;
 

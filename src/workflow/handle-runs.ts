@@ -84,11 +84,12 @@ async function follow(
 /** A signal was sent to a run: those that wait here for one look whether it is theirs. The others find it when they park. */
 function refresh(live: Live): void {
   for (const { slice, journal } of live) {
-    if (!slice.awaitsSignals) continue
+    const { awaited, carrier } = slice
+    if (awaited.length === 0) continue
     journal
-      .load(slice.carrier.claimed, () => slice.carrier.leaseIsOurs())
+      .receive(carrier.claimed, awaited, () => carrier.leaseIsOurs())
       .then(
-        (loaded) => loaded !== undefined && slice.signalled(loaded.signals),
+        (signals) => slice.signalled(signals),
         () => {}, // The next signal, or the next claim, looks again.
       )
   }

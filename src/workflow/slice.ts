@@ -66,7 +66,9 @@ export class Slice {
     this.runId = loaded.runId
     this.replay = new Replay(loaded.entries)
     this.#isLive = loaded.entries.length === 0
-    this.signals = new ReceivedSignals(loaded.signals)
+    const receive = (names: readonly string[]) =>
+      this.busy(() => journal.receive(carrier.claimed, names, () => carrier.leaseIsOurs()))
+    this.signals = new ReceivedSignals(loaded.signals, receive)
     this.records = new Records(carrier.claimed, loaded.entries.at(-1)?.place ?? 0)
     if (loaded.cancelled !== undefined) this.#cancelled = new CancelRequestedError(carrier.claimed.jobId)
     else if (this.#deadlineAt <= monotonicMs()) this.#cancelled = new TimedOutError('The run', workflow.deadlineMs!)
@@ -111,9 +113,9 @@ export class Slice {
     return new Promise(() => {})
   }
 
-  /** Whether a signal or a child that ends may let a wait go on. */
-  get awaitsSignals(): boolean {
-    return !this.#isOver && this.#waits.names.length > 0
+  /** Names of signals that may let a wait go on. */
+  get awaited(): readonly string[] {
+    return this.#isOver ? [] : this.#waits.names
   }
 
   /** A call of the code. */

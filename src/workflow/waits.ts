@@ -62,6 +62,7 @@ export abstract class Waitable<Result> implements Wait<Result> {
     // Also one that was begun: its end is not on record, so everything on record came before it.
     await this.slice.gate(this.call)
     await this.prepare()
+    await this.slice.signals.prepare(this.names)
     const answer = await this.slice.wait(this.names, this.until, () => this.ready())
     return this.#read(await this.slice.record(this.call, recordOf(answer)))
   }
@@ -192,6 +193,7 @@ async function waitForFirst(
   }
   const until = Math.min(...all.map(([, wait]) => wait.until ?? Number.POSITIVE_INFINITY))
   const names = all.flatMap(([, wait]) => wait.names)
+  await slice.signals.prepare(names)
   const { name, answer } = await slice.wait(names, until === Number.POSITIVE_INFINITY ? undefined : until, ready)
   const { result, error = null, signal } = answer
   const first: First = { name, result, error }
