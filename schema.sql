@@ -2044,7 +2044,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nth integer)
+CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nth integer, is_compensation boolean)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2066,16 +2066,20 @@ begin
   if run.claim_id is not null then
     return 'processing';
   end if;
-  select min(s.place) into from_place from "leasehold".step s
-  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth;
-  if from_place is null then
+  -- A step, before a wait of the same name.
+  select s.place into from_place from "leasehold".step s
+  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth
+    and (s.type = 'compensation') = is_compensation
+  order by s.type <> 'step', s.place limit 1;
+  if not found then
     return 'no_such_step';
   end if;
   update "leasehold".signal set consumed = false
   where signal.job_id = rewind.job_id and signal.id = any (array(
     select s.signal_id from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place and s.signal_id is not null
   ));
-  delete from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place;
+  delete from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place
+    and (not is_compensation or (s.type = 'compensation' and s.name = step_name and s.nth = of_nth));
   if run.is_pending then
     update "leasehold".job set available_at = "leasehold".clock(), waiting_for = null where job.id = rewind.job_id;
     perform "leasehold".wake(array[run.queue]);

@@ -120,7 +120,7 @@ export class RunningRun implements Run {
 
   async #compensate(reason: string): Promise<never> {
     checkText('compensate', reason, 1_000)
-    await this.steps.undo()
+    await this.steps.undo(reason)
     throw new Cancel(reason)
   }
 

@@ -12,9 +12,10 @@
  * have passed without a call. So code must await nothing but its run between steps; anything else belongs into a step.
  */
 import { CENTURY_MS } from '../core/duration.ts'
-import { CancelRequestedError, InvalidOptionError, LeaseLostError, TimedOutError } from '../core/errors.ts'
+import { CancelRequestedError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
+import { Cancellation } from './cancellation.ts'
 import type { Carrier } from './carrier.ts'
 import { StoppedError, WorkflowChangedError } from './errors.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
@@ -46,9 +47,7 @@ export class Slice {
   readonly #whenIdle: (() => void)[] = []
   readonly #stillness = new Stillness(() => this.#isQuiet())
   readonly records: Records
-  /** Why its code may go on no more: its cancellation was requested, or its deadline has passed. */
-  #cancelled: CancelRequestedError | TimedOutError | undefined
-  readonly #deadlineAt: number
+  readonly cancellation: Cancellation
   #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
   #isOver = false
@@ -60,7 +59,6 @@ export class Slice {
 
   constructor(workflow: Pick<Workflow, 'kind' | 'deadlineMs'>, carrier: Carrier, loaded: Loaded, journal: Journal) {
     this.#workflow = workflow.kind.name
-    this.#deadlineAt = loaded.startedAt + (workflow.deadlineMs ?? Number.POSITIVE_INFINITY)
     this.carrier = carrier
     this.journal = journal
     this.runId = loaded.runId
@@ -70,22 +68,13 @@ export class Slice {
       this.busy(() => journal.receive(carrier.claimed, names, () => carrier.leaseIsOurs()))
     this.signals = new ReceivedSignals(loaded.signals, receive)
     this.records = new Records(carrier.claimed, loaded.entries.at(-1)?.place ?? 0)
-    if (loaded.cancelled !== undefined) this.#cancelled = new CancelRequestedError(carrier.claimed.jobId)
-    else if (this.#deadlineAt <= monotonicMs()) this.#cancelled = new TimedOutError('The run', workflow.deadlineMs!)
+    this.cancellation = new Cancellation(carrier.claimed.jobId, loaded, workflow.deadlineMs)
     this.over = new Promise((_, reject) => {
       this.#end = reject
     })
     this.over.catch(() => {})
     if (carrier.signal.aborted) this.#abort(carrier.signal.reason)
     else carrier.signal.addEventListener('abort', () => this.#abort(carrier.signal.reason), { once: true })
-  }
-
-  get isCancelled(): boolean {
-    return this.#cancelled !== undefined
-  }
-
-  get isLate(): boolean {
-    return this.#cancelled instanceof TimedOutError
   }
 
   /** No branch goes on from here: what was done is going to be undone. Resolves when the steps that run have ended. */
@@ -97,7 +86,7 @@ export class Slice {
       if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
       await this.#stillness.rest()
     } while (this.#busy > 0 || this.replay.isDelivering)
-    if (!this.#isLive && !this.isCancelled) this.#checkReached()
+    if (!this.#isLive && !this.cancellation.isCancelled) this.#checkReached()
     this.#isLive = true
   }
 
@@ -169,7 +158,7 @@ export class Slice {
       this.#stillness.watch()
       await new Promise<void>((resolve, reject) => this.#atGate.push({ resolve, reject }))
     }
-    if (this.#cancelled !== undefined && !isUndoing) throw this.#cancelled
+    if (!isUndoing) this.cancellation.check()
   }
 
   /** Whether the run comes here for the first time. False: it has done what comes after this, in an earlier slice. */
@@ -220,7 +209,7 @@ export class Slice {
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
   async wait<T>(names: readonly string[], until: number | undefined, ready: () => T | undefined): Promise<T> {
     if (this.#isOver) return this.abandon()
-    if (this.#cancelled !== undefined && !this.#isCompensating) throw this.#cancelled
+    if (!this.#isCompensating) this.cancellation.check()
     this.#stillness.watch()
     return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)
   }
@@ -249,7 +238,7 @@ export class Slice {
   }
 
   #abort(reason: unknown): void {
-    if (reason instanceof CancelRequestedError) this.#cancelled ??= reason
+    if (reason instanceof CancelRequestedError) this.cancellation.request(reason)
     else this.#stop(reason)
     this.aborting.abort(reason)
     if (this.#isOver || this.#isCompensating || !this.#isLive) return
@@ -276,7 +265,7 @@ export class Slice {
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
     if (this.#atGate.length + this.#asking.length === 0 && !isStuck) return
-    if ((unreached.length > 0 || isStuck) && !this.isCancelled) {
+    if ((unreached.length > 0 || isStuck) && !this.cancellation.isCancelled) {
       if (this.#asking.length > 0) this.#answer(false)
       else void this.#giveTime(this.#stillness.calls)
       return
@@ -299,9 +288,9 @@ export class Slice {
 
   #park(): void {
     const { names } = this.#waits
-    const until = Math.min(this.#deadlineAt, this.#waits.until)
+    const until = Math.min(this.cancellation.deadlineAt, this.#waits.until)
     const delayMs = Math.min(Math.max(0, until - monotonicMs()), CENTURY_MS)
     // Without names, if it knows of its cancellation: then a request for it does not wake the run (job.settle).
-    this.#stop(new Snooze(delayMs, this.isCancelled ? undefined : names))
+    this.#stop(new Snooze(delayMs, this.cancellation.isCancelled ? undefined : names))
   }
 }

@@ -39,7 +39,7 @@ const CALLS: Readonly<Record<string, string>> = {
   'consuming a signal':
     'select leasehold.consume(array[15000::bigint], array[(select min(id) from leasehold.signal where job_id = 15000)])',
   'whether a run has begun': 'select leasehold.has_begun(15000)',
-  'a rewind': "select leasehold.rewind(15000, 'step 3', 1)",
+  'a rewind': "select leasehold.rewind(15000, 'step 3', 1, false)",
   'ending a run': "select leasehold.terminate(15000, 'why', null)",
   'pausing a run': 'select leasehold.pause_run(15000, true, null)',
   'a look at a hundred rows to prune': 'select leasehold.prune_runs(14900, 100)',
