@@ -2205,8 +2205,8 @@ begin
     return child; -- The reply was lost, and it is asked again.
   end if;
   select e.job_id into child from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
-  select j.claim_id, j.parent_id into existing from "leasehold".job j where j.id = child for update;
-  if found and existing.claim_id is not null and existing.parent_id is null then
+  select j.claim_id, j.parent_id, j.kind into existing from "leasehold".job j where j.id = child for update;
+  if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;
   elsif found then
     update "leasehold".job set parent_id = run_id where job.id = child;

@@ -241,8 +241,9 @@ create view leasehold.steps as
   from leasehold.step s left join leasehold.worker w on w.id = s.worker_id;
 
 -- A run starts a job and records that, in one transaction and under its fence. Returns the job, or null if the run is not held any
--- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now. 0: a
--- worker executes it, and does not know that its completion has to notify a run; ask again.
+-- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now. The
+-- completion of a run always looks for runs that have joined it. 0: it is another job, which a worker executes that does not know of
+-- this; ask again.
 create function leasehold.start_child(
   run_id bigint, held_by bigint, at_place integer, after_place integer, step_name text, of_nth integer, kind text, payload jsonb,
   options jsonb, by_worker uuid
@@ -268,8 +269,8 @@ begin
     return child; -- The reply was lost, and it is asked again.
   end if;
   select e.job_id into child from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
-  select j.claim_id, j.parent_id into existing from leasehold.job j where j.id = child for update;
-  if found and existing.claim_id is not null and existing.parent_id is null then
+  select j.claim_id, j.parent_id, j.kind into existing from leasehold.job j where j.id = child for update;
+  if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;
   elsif found then
     update leasehold.job set parent_id = run_id where job.id = child;

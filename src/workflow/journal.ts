@@ -85,7 +85,7 @@ const RECORDS_AT_ONCE = {
 }
 /** The limit in LOAD. */
 const MANY_SIGNALS = 1_000
-const BUSY_AGAIN_MS = 10
+const BUSY_AGAIN = { firstMs: 10, maxMs: 1_000 }
 const BACKOFF = { firstMs: 50, maxMs: 2_000 }
 
 /** One for a connection, so that all runs of a process share its statements. */
@@ -143,11 +143,11 @@ export class Journal {
 
 /** While the database is away it asks again, for as long as the lease is ours. Undefined: it is not. */
 async function whileOurs<T>(isOurs: () => boolean, ask: () => Promise<T>): Promise<T | undefined> {
-  for (let failures = 1; isOurs(); ) {
+  for (let [failures, refusals] = [1, 1]; isOurs(); ) {
     try {
       const answer = await ask()
       if (answer !== 'busy') return answer
-      await sleep(BUSY_AGAIN_MS)
+      await sleep(backoffMs(refusals++, BUSY_AGAIN))
     } catch (error) {
       if (!isOutage(error)) throw error
       await sleep(backoffMs(failures++, BACKOFF))
