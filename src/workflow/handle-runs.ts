@@ -5,7 +5,7 @@ import { Cancel, Fatal, Snooze } from '../core/steering.ts'
 import { type Handler, handle } from '../worker/handler.ts'
 import type { Job } from '../worker/job.ts'
 import { RUNNING, type RunningJob } from '../worker/running-job.ts'
-import { StepFailedError } from './errors.ts'
+import { NotUndoneError, StepFailedError } from './errors.ts'
 import { type Journal, journalOf } from './journal.ts'
 import { RunningRun } from './running-run.ts'
 import { Slice } from './slice.ts'
@@ -59,24 +59,21 @@ async function follow(
   input: unknown,
   reason: string | null | undefined,
 ): Promise<unknown> {
-  const undo = () =>
-    run.steps.undo().catch((error) => {
-      throw error instanceof StepFailedError ? new Fatal(`Not all was undone. ${error.message}`) : error
-    })
+  const { cancellation } = slice
   try {
     const result = await workflow.code!(run, input)
     await slice.ended()
     return result
   } catch (error) {
-    if (error instanceof Cancel) throw error
-    if (slice.isCancelled) {
-      const why = slice.isLate ? 'its deadline has passed' : (reason ?? 'cancelled')
+    if (error instanceof Cancel || error instanceof NotUndoneError) throw error
+    if (cancellation.isCancelled) {
+      const why = cancellation.isLate ? 'its deadline has passed' : (reason ?? 'cancelled')
       await run.cancelChildren(why)
-      await undo()
-      throw slice.isLate ? new Fatal(why) : new Cancel(why)
+      await run.steps.undo(why)
+      throw cancellation.isLate ? new Fatal(why) : new Cancel(why)
     }
     if (!(error instanceof StepFailedError || error instanceof Fatal)) throw error
-    await undo()
+    await run.steps.undo(error.message)
     throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
   }
 }
@@ -84,11 +81,12 @@ async function follow(
 /** A signal was sent to a run: those that wait here for one look whether it is theirs. The others find it when they park. */
 function refresh(live: Live): void {
   for (const { slice, journal } of live) {
-    if (!slice.awaitsSignals) continue
+    const { awaited, carrier } = slice
+    if (awaited.length === 0) continue
     journal
-      .load(slice.carrier.claimed, () => slice.carrier.leaseIsOurs())
+      .receive(carrier.claimed, awaited, () => carrier.leaseIsOurs())
       .then(
-        (loaded) => loaded !== undefined && slice.signalled(loaded.signals),
+        (signals) => slice.signalled(signals),
         () => {}, // The next signal, or the next claim, looks again.
       )
   }

@@ -1,11 +1,13 @@
 // Jobs and runs that a run starts: however they end, the run hears of it once.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { connectionOf } from '../../src/db/connection.ts'
 import { handle, kind, withTransaction } from '../../src/index.ts'
+import { wakeSignalled } from '../../src/jobs/signals.ts'
 import { handleRuns, type Run, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
-import { count, next, scene } from '../support/worker.ts'
+import { count, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task', { maxAttempts: 1 }).returns<number>()
 
@@ -113,10 +115,9 @@ test('a child run that had ended before it was asked for gives its result', asyn
   assert.equal((await lh.get(jobId))!.result, 8)
 })
 
-test('a run joins a run that a worker is executing, and gets its result', async (t) => {
-  const { lh, worker } = await scene(t)
-  const entered = gate()
-  const left = gate()
+test('a run joins a run that a worker is executing, waits as for any other, and gets its result', async (t) => {
+  const { lh, worker, leasehold, undo } = await scene(t)
+  const [entered, left] = [gate(), gate()]
   const child = workflow<number, number>('child', {}, async (run, n) => {
     await run.step('slow', async () => {
       entered.open()
@@ -125,12 +126,35 @@ test('a run joins a run that a worker is executing, and gets its result', async 
     return 2 * n
   })
   const flow = workflow<null, number>('flow', {}, (run) => Promise.resolve(run.child(child, 4, { runId: 'shared' })))
-  await start(lh, child, 4, { runId: 'shared' })
-  const busy = worker([handleRuns(flow), handleRuns(child)])
+  const shared = await start(lh, child, 4, { runId: 'shared' })
+  worker([handleRuns(child)])
   await entered.opened
-  const isStarted = next(busy, 'started', ({ kind }) => kind === 'flow@1')
-  const { jobId } = await start(lh, flow, null)
-  await isStarted
+  const parents = await Promise.all([start(lh, flow, null), start(lh, flow, null)])
+  const sent = statements(undo)
+  const drain = () => leasehold().drain([handleRuns(flow)])
+  await drain()
+  for (const { jobId } of parents) assert.equal((await lh.get(jobId))!.label, 'waiting')
+  assert.equal(sent.filter((name) => name === 'step.start_child').length, 2, 'each asks once')
   left.open()
-  assert.equal((await lh.waitFor(jobId)).result, 8)
+  await lh.waitFor(shared.jobId)
+  await wakeSignalled(connectionOf('test', lh).lane)
+  await drain()
+  for (const { jobId } of parents) assert.equal((await lh.get(jobId))!.result, 8)
+})
+
+test('a run that joins a job which is not a run asks until that is not executed', async (t) => {
+  const { lh, undo } = await scene(t)
+  const child = workflow<number, number>('child', {}, async (_, n) => n)
+  const plain = kind<number>('plain', { queue: 'child' })
+  const flow = workflow<null, unknown>('flow', {}, (run) => Promise.resolve(run.child(child, 4, { runId: 'shared' })))
+  await lh.enqueue(plain, 4, { idempotencyKey: 'shared' })
+  const [held] = await lh.claim(plain)
+  const { jobId } = await start(lh, flow, null)
+  const sent = statements(undo)
+  const drained = lh.drain([handleRuns(flow)])
+  const asks = until('it asks again', () => sent.filter((name) => name === 'step.start_child').length > 1)
+  assert.equal(await Promise.race([drained.then(() => 'parked'), asks.then(() => 'asks')]), 'asks')
+  await held!.complete(8)
+  await drained
+  assert.equal((await lh.get(jobId))!.result, 8)
 })
