@@ -267,7 +267,8 @@ export class Slice {
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
       this.#alarm.set(this.#waits.until)
-    } else if (!this.#isLive) this.#endReplay()
+    } else if (this.replay.isDelivering) this.#stillness.watch()
+    else if (!this.#isLive) this.#endReplay()
     else if (this.#waits.size > 0) this.#park()
   }
 
