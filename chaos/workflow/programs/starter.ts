@@ -28,7 +28,7 @@ for (const { e, w, k } of readWitness(orders.directory, (file) => file.startsWit
   if (e === 'did') done.set(w!, (k as number) + 1)
 }
 const left = plan.steps.filter(({ name, starter, fate, actions }) => {
-  const isOver = fate === 'commit' ? (done.get(name) ?? -1) >= actions.length : begun.has(name)
+  const isOver = fate === 'commit' ? (done.get(name) ?? 0) > actions.length : begun.has(name)
   return starter === orders.starter && !isOver
 })
 let stopping = false
