@@ -44,7 +44,7 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
   const entry = { slice, journal }
   live.add(entry)
   try {
-    return await Promise.race([slice.over, follow(workflow, run, slice, job.input, loaded.cancelled?.reason)])
+    return await Promise.race([slice.over, follow(workflow, run, slice, job.input)])
   } finally {
     live.delete(entry)
     slice.close()
@@ -52,13 +52,7 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
 }
 
 /** Runs the code to its end, and compensates if it has failed for good or was cancelled. */
-async function follow(
-  workflow: Workflow,
-  run: RunningRun,
-  slice: Slice,
-  input: unknown,
-  reason: string | null | undefined,
-): Promise<unknown> {
+async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: unknown): Promise<unknown> {
   const undo = () =>
     run.steps.undo().catch((error) => {
       throw error instanceof StepFailedError ? new Fatal(`Not all was undone. ${error.message}`) : error
@@ -70,7 +64,9 @@ async function follow(
   } catch (error) {
     if (error instanceof Cancel) throw error
     if (slice.isCancelled) {
-      const why = slice.isLate ? 'its deadline has passed' : (reason ?? 'cancelled')
+      const why = slice.isLate ? 'its deadline has passed' : await reasonOf(slice)
+      // First: a branch may be about to start a job.
+      await slice.endBranches()
       await run.cancelChildren(why)
       await undo()
       throw slice.isLate ? new Fatal(why) : new Cancel(why)
@@ -79,6 +75,12 @@ async function follow(
     await undo()
     throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
   }
+}
+
+/** Why it is cancelled. Read now: the request may have come after the slice had begun. */
+async function reasonOf({ journal, carrier }: Slice): Promise<string> {
+  const loaded = await journal.load(carrier.claimed, () => carrier.leaseIsOurs())
+  return loaded?.cancelled?.reason ?? 'cancelled'
 }
 
 /** A signal was sent to a run: those that wait here for one look whether it is theirs. The others find it when they park. */

@@ -18,7 +18,7 @@ import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import type { Carrier } from './carrier.ts'
 import { StoppedError, WorkflowChangedError } from './errors.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
-import { OpenWaits } from './open-waits.ts'
+import { OpenWaits, type Ready } from './open-waits.ts'
 import { ReceivedSignals } from './received-signals.ts'
 import { type NewRecord, Records } from './records.ts'
 import { type Call, Replay } from './replay.ts'
@@ -177,8 +177,8 @@ export class Slice {
     return new Promise((resolve) => this.#asking.push(resolve))
   }
 
-  waitUntil(at: number): Promise<true> {
-    return this.wait([], at, () => (at <= monotonicMs() ? true : undefined))
+  waitUntil(at: number, call: Call): Promise<true> {
+    return this.wait([], at, () => (at <= monotonicMs() ? true : undefined), call.type === 'compensation')
   }
 
   /** The run does not park meanwhile. */
@@ -216,9 +216,11 @@ export class Slice {
   }
 
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
-  async wait<T>(names: readonly string[], until: number | undefined, ready: () => T | undefined): Promise<T> {
+  async wait<T>(names: readonly string[], until: number | undefined, ready: Ready<T>, undoes = false): Promise<T> {
     if (this.#isOver) return this.abandon()
-    if (this.#cancelled !== undefined && !this.#isCompensating) throw this.#cancelled
+    // A branch may have passed the gate before the run was to be undone.
+    if (this.#isCompensating && !undoes) throw new StoppedError()
+    if (this.#cancelled !== undefined && !undoes) throw this.#cancelled
     this.#stillness.watch()
     return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)
   }

@@ -93,7 +93,7 @@ export class Steps {
     if (entry !== undefined && hasEnded(entry)) return slice.deliver(entry)
     await slice.gate(call)
     for (let attempt = (entry?.attempt ?? 0) + 1; ; attempt++) {
-      if (entry?.wakeAt !== undefined) await slice.waitUntil(entry.wakeAt)
+      if (entry?.wakeAt !== undefined) await slice.waitUntil(entry.wakeAt, call)
       const startedAt = monotonicMs()
       try {
         return await attemptOnce(attempt, startedAt)
