@@ -75,7 +75,7 @@ const QUERIES: Readonly<Record<keyof Rows, string>> = {
       ${ms('recorded_at')} as "recordedAt", ${ms('wake_at')} as "wakeAt", child_id::text as child, signal_id::text as signal,
       result, lease_generation::float8 as gen, worker_id::text as "workerId", worker_label as worker
     from leasehold.steps order by job_id, place`,
-  signals: 'select id::text, job_id::text as job, name, payload, consumed from leasehold.signal order by id',
+  signals: 'select id::text, job_id::text as job, name, payload, consumed from leasehold.signal s order by s.id',
   jobs: `select id::text as job, payload ->> 'run' as run, payload ->> 'name' as name, (payload ->> 'i')::int as i, status::text
     from leasehold.jobs where kind = 'work' order by id`,
   effects: 'select run, name, i, execution from chaos.effect order by position',

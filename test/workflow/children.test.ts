@@ -131,7 +131,7 @@ test('a run that is cancelled while it starts a job cancels that job, too', asyn
   await operator.query('commit')
   await blocked('advisory')
   await aborted
-  for (let trip = 0; trip < 20; trip++) await db.pool.query('select 1')
+  for (let trip = 0; trip < 200; trip++) await db.pool.query('select 1')
   await keeper.query('select pg_advisory_unlock($1)', [LOCK])
   await ended
   const [ofTask] = await lh.list({ kind: 'task' })

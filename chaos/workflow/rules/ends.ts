@@ -21,7 +21,7 @@ function wrongEnd({ row, program, mayBeCancelled, planned }: Expected): string |
   if (status !== right && !(status === 'cancelled' && mayBeCancelled)) {
     return `${status}, expected ${right}: ${JSON.stringify(row.error)}`
   }
-  const reasons = mayBeCancelled ? ['operator', 'planned', 'cancelled'] : ['planned']
+  const reasons = mayBeCancelled ? ['operator', 'planned'] : ['planned']
   if (status === 'cancelled' && !reasons.includes(String(row.error)))
     return `cancelled for ${JSON.stringify(row.error)}`
   if (status === 'dead_letter' && !JSON.stringify(row.error).includes('planned')) {
