@@ -16,7 +16,7 @@ export interface FaultyProxy {
   cut(): void
   /** Nothing passes any more, in either direction, without notice: sockets stay open, and new ones are accepted. */
   freeze(): void
-  /** Freezes when the next message of a client matches, before it reaches the server. Resolves then. */
+  /** Freezes when the next message of a client matches, before it reaches the server. Resolves then. Until thaw(). */
   freezeAt(pattern: RegExp | string): Promise<void>
   /** Held data passes now, also the end of a side that has closed in the meantime. */
   thaw(): void
@@ -103,6 +103,7 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
     },
     thaw() {
       frozen = false
+      holds.length = 0
       for (const link of links) link.thaw()
     },
     get delayed() {

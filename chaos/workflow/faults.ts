@@ -25,6 +25,8 @@ export interface Scene {
 const LOOKS = 50
 const LOOK_EVERY_MS = 200
 const STATEMENT_WITHIN_MS = 20_000
+/** One worker of all sends such a statement every few seconds. */
+const HELD_WITHIN_MS = 8_000
 
 async function strike(
   role: Role,
@@ -56,13 +58,15 @@ async function workersProxy({ pick }: FaultCard, { world, crew, seats, wait }: S
 }
 
 /** The statement arrives when the lease of its sender is over, and another worker has the run. */
-async function hold(card: FaultCard, statement: RegExp | string, scene: Scene): Promise<boolean> {
-  const proxy = await workersProxy(card, scene)
-  const held = proxy.freezeAt(statement).then(() => true)
-  const bit = await Promise.race([held, scene.wait(STATEMENT_WITHIN_MS).then(() => false)])
+async function hold(card: FaultCard, statement: RegExp, scene: Scene): Promise<boolean> {
+  const { workers } = scene.world
+  const held = Promise.race(workers.map((proxy) => proxy.freezeAt(statement).then(() => proxy)))
+  const first = await Promise.race([held, scene.wait(HELD_WITHIN_MS).then(() => undefined)])
+  for (const other of workers) if (other !== first) other.thaw()
+  if (first === undefined) return false
   await scene.wait(card.forMs)
-  proxy.thaw()
-  return bit
+  first.thaw()
+  return true
 }
 
 async function freezeAll({ forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
@@ -97,7 +101,7 @@ export const CARRIED_OUT: Readonly<Record<string, WorkflowFault>> = {
   ...Object.fromEntries(
     Object.entries(HELD).map(([of, statement]): [string, WorkflowFault] => [
       `hold ${of}`,
-      { run: (card, scene) => hold(card, statement, scene), hampers: true },
+      { run: (card, scene) => hold(card, statement, scene), hampers: true, alone: true },
     ]),
   ),
   'cut all connections': {

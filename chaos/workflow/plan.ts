@@ -76,8 +76,11 @@ export const STARTERS_REPLIES = {
   signal: 'signal.send',
   'commit of a start': /Q.{4}commit\0/is,
 } as const
-/** Statements of workers that are held on their way, until the lease is over and another worker has the run. */
-export const HELD = { 'step.record': 'step.record', park: 'job.settle' } as const
+/**
+ * Statements of workers that are held on their way, until the lease is over and another worker has the run. The record is that of a slow
+ * step, so that it arrives while the other worker executes the step again.
+ */
+export const HELD = { 'step.record': /step\.record.*\bslow/s, park: /job\.settle/ } as const
 
 interface FaultKind {
   readonly name: string
@@ -95,7 +98,7 @@ export const FAULTS: readonly FaultKind[] = [
   { name: 'SIGKILL starter', cards: 1 },
   { name: 'cut connections of a worker', cards: 1 },
   { name: 'freeze a worker', cards: 1, ms: LONGER_THAN_LEASE },
-  ...Object.keys(HELD).map((of) => ({ name: `hold ${of}`, cards: 1, ms: LONGER_THAN_LEASE })),
+  ...Object.keys(HELD).map((of) => ({ name: `hold ${of}`, cards: 1, ms: [3_200, 4_200] as const })),
   { name: 'cut all connections', cards: 1 },
   { name: 'freeze database', cards: 1, ms: [500, 2_500] },
   { name: 'crash database', cards: 1 },

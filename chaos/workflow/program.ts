@@ -88,7 +88,7 @@ export class Grower {
       case 3:
         return sequence(parallel(this.#child(), this.#job(false), this.#any()), this.#step())
       case 4:
-        return sequence(this.#step({ ms: 2_500 }), this.#tx(), this.#step({ ms: 400 }))
+        return sequence(this.#step({ ms: 2_500, of: 'slow' }), this.#tx(), this.#step({ ms: 400 }))
       case 5:
         return sequence(undone(0), undone(0), this.#signal())
       case 6:
@@ -146,9 +146,9 @@ export class Grower {
     return luck < 0.9 ? this.#signal() : this.#job(false)
   }
 
-  #step({ ms, undo }: { readonly ms?: number; readonly undo?: Undo } = {}): Leaf {
+  #step({ ms, undo, of = 'step' }: { readonly ms?: number; readonly undo?: Undo; readonly of?: string } = {}): Leaf {
     const fails = this.#luck() < 0.2 ? 1 + this.#upTo(2) : 0
-    const step = { do: 'step' as const, name: this.#name('step'), ms: ms ?? this.#upTo(150), fails }
+    const step = { do: 'step' as const, name: this.#name(of), ms: ms ?? this.#upTo(150), fails }
     return undo === undefined ? step : { ...step, undo }
   }
 

@@ -111,6 +111,9 @@ test('a statement that the proxy waits for freezes it, and arrives at the thaw, 
   proxy.thaw()
   await behindIt
   await until('the held note', async () => (await behind.notes()) === 3)
+  void proxy.freezeAt('a last note')
+  proxy.thaw()
+  await other.query(`insert into note values ('a last note')`)
   await other.end()
 })
 
