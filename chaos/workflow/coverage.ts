@@ -1,5 +1,6 @@
 /** A run that misses an event proves nothing about it. */
 import { count } from '../common/counts.ts'
+import type { Line } from '../common/witness.ts'
 import { FAULTS } from './plan.ts'
 import { winnerOf } from './rules/ends.ts'
 import { factsOf, type History, hasEnded } from './rules/history.ts'
@@ -31,7 +32,7 @@ const RARE = [
   'operator: requested',
   'operator: paused',
   'operator: resumed',
-  'worker: refused',
+  'worker: lost a lease',
 ]
 
 /** Faults by how often they had an effect, and what became of the runs. */
@@ -74,6 +75,8 @@ export function countsOf(history: History): Map<string, number> {
   for (const { status } of rows.jobs) count(counts, `jobs: ${status}`)
   for (const { outcome } of [...of('cancel'), ...of('operator')]) count(counts, `operator: ${outcome}`)
   for (const { outcome } of of('reported')) count(counts, `worker: ${outcome}`)
+  const isLoss = ({ outcome, reason }: Line) => outcome === 'refused' || reason === 'lease_lost'
+  count(counts, 'worker: lost a lease', of('reported').filter(isLoss).length)
   count(counts, 'processes: started', of('ready').length)
   for (const { fault } of of('fault').filter(({ bit }) => bit)) count(counts, `fault: ${fault}`)
   for (const { error } of of('fault').filter(({ error }) => error)) count(counts, `harness: ${error}`)

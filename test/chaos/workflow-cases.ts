@@ -81,7 +81,7 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
     /^a step that is on record does not.*: a: a step step1.2 was on record/,
   ],
   'a compensation on record executes again': [
-    (d) => d.execute('c', 'undo', 'step1', 4_250, { s: 9 }),
+    (d) => d.execute('c', 'undo', 'step1', 4_250),
     /^a step that is on record does not.*: c: c undo step1.1 was on record/,
   ],
   'a step executes twice without a fault': [
@@ -115,6 +115,10 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
   'a stale worker records behind its successor': [
     (d) => Object.assign(d.steps.find(({ type, name }) => type === 'compensation' && name === 'step2')!, { gen: 8 }),
     /^one worker at a time.*: b: compensation step2 of claim 8 stands behind/,
+  ],
+  'a record arrives when another worker has the run': [
+    (d) => d.slice('b', 3_060, 'worker-3.3'),
+    /^one worker at a time.*: b: step step2 of claim 10 is by worker-0.0\/.*, and the run had another worker/,
   ],
   'a completed run lacks a record': [
     (d) => drop(d.steps, ({ name, nth }) => name === 'step1' && nth === 2),

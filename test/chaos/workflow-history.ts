@@ -202,7 +202,7 @@ function completes(draft: Draft): void {
   signal('25', 'job 10', { status: 'completed' })
   draft.record('a', 'job', 'job7', 2_100, { signal: '25', gen: 11 })
   draft.record('a', 'job', 'child8', 2_110, { state: 'waiting', child: '11', gen: 11 })
-  draft.slice('a/child8', 2_120, 'worker-0.0', 4)
+  draft.slice('a/child8', 2_120)
   draft.done('a/child8', 'step', 'step9', 2_130)
   draft.runs.push({ run: 'a/child8', job: '11', status: 'completed', result: ['a/child8/step9.1'], error: null })
   signal('26', 'job 11', { status: 'completed' })
@@ -244,7 +244,7 @@ function isCancelled(draft: Draft): void {
   draft.done('c', 'step', 'step1', 4_010)
   draft.note('starter-4.4', 4_100, 'asks', { w: 'c', what: 'cancel' })
   draft.note('starter-4.4', 4_110, 'cancel', { w: 'c', outcome: 'requested' })
-  draft.slice('c', 4_200, 'worker-0.0', 9)
+  draft.slice('c', 4_200)
   draft.done('c', 'undo', 'step1', 4_210)
   draft.runs.push({ run: 'c', job: '3', status: 'cancelled', result: null, error: 'operator' })
 }

@@ -98,7 +98,7 @@ function isUndone(row: RunRow | undefined): boolean {
 }
 
 function executionsIn(lines: readonly Line[], slices: readonly Slice[]): Execution[] {
-  const sliceOf = new Map(slices.map((slice) => [`${slice.process} ${slice.s}`, slice]))
+  const slicesOf = groupedBy(slices, ({ run, process, s }) => `${run} ${process} ${s}`)
   const ends = new Map(lines.filter(({ e }) => e === 'ends' || e === 'throws').map((line) => [line.x as string, line]))
   return lines
     .filter(({ e }) => e === 'begins')
@@ -115,7 +115,7 @@ function executionsIn(lines: readonly Line[], slices: readonly Slice[]): Executi
         token,
         process: line.p,
         at: line.at,
-        slice: sliceOf.get(`${line.p} ${line.s}`),
+        slice: slicesOf.get(`${line.w} ${line.p} ${line.s}`)?.findLast((slice) => slice.at <= line.at),
         endedAt: end?.at,
         threw: end?.e === 'throws',
       }

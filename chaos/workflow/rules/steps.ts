@@ -127,35 +127,36 @@ function wrongRecord(
 }
 
 export function oneWorker(facts: Facts): Finding {
-  const broken = facts.expected.flatMap(({ run, steps }) => {
-    const workers = new Map<number, string>()
-    let last: StepRow | undefined
-    for (const step of steps) {
-      const holder = workers.get(step.gen) ?? step.workerId
-      workers.set(step.gen, holder)
-      if (holder !== step.workerId) {
-        return [
-          story(
-            facts,
-            run,
-            `${step.type} ${step.name} of claim ${step.gen} is by ${step.worker}, others by another worker`,
-          ),
-        ]
-      }
-      if (last !== undefined && step.gen < last.gen) {
-        return [
-          story(facts, run, `${step.type} ${step.name} of claim ${step.gen} stands behind one of claim ${last.gen}`),
-        ]
-      }
-      last = step
-    }
-    return []
+  const broken = facts.expected.flatMap((each) => {
+    const wrong = staleRecord(facts, each)
+    return wrong === undefined ? [] : [story(facts, each.run, wrong)]
   })
   return finding(
     'one worker at a time records the steps of a run: a stale one records nothing',
     facts.expected.length,
     broken,
   )
+}
+
+function staleRecord(facts: Facts, { run, program, steps }: Expected): string | undefined {
+  const workers = new Map<number, string>()
+  let last: StepRow | undefined
+  for (const step of steps) {
+    const what = `${step.type} ${step.name} of claim ${step.gen}`
+    const holder = workers.get(step.gen) ?? step.workerId
+    workers.set(step.gen, holder)
+    if (holder !== step.workerId) return `${what} is by ${step.worker}, others by another worker`
+    if (last !== undefined && step.gen < last.gen) return `${what} stands behind one of claim ${last.gen}`
+    last = step
+    const key = keyOfRecord(run, program, step)
+    const by = (step.result as { readonly by?: string } | null)?.by
+    const execution = facts.executionsOf.get(key ?? '')?.find(({ token }) => token === by)
+    // Another slice had begun: the run was claimed again before this was recorded.
+    if (execution !== undefined && isStale(facts, { ...execution, at: step.recordedAt - CLOCK_MS })) {
+      return `${what} is by ${by}, and the run had another worker by then`
+    }
+  }
+  return undefined
 }
 
 /** What a completed run has on record, and the order of the rows of each step. */
