@@ -277,14 +277,15 @@ export class Slice {
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
     if (this.#atGate.length + this.#asking.length === 0 && !isStuck) return
-    if ((unreached.length > 0 || isStuck) && !this.isCancelled) {
-      if (this.#asking.length > 0) this.#answer(false)
-      else void this.#giveTime(this.#stillness.calls)
-      return
+    const isBehind = unreached.length > 0 || isStuck
+    // Also in a run that is cancelled: what is on record must be reached to be undone.
+    if (isBehind && this.#asking.length > 0) this.#answer(false)
+    else if (isBehind && !this.isCancelled) void this.#giveTime(this.#stillness.calls)
+    else {
+      this.#isLive = true
+      this.#answer(true)
+      for (const { resolve } of this.#atGate.splice(0)) resolve()
     }
-    this.#isLive = true
-    this.#answer(true)
-    for (const { resolve } of this.#atGate.splice(0)) resolve()
   }
 
   #answer(isNew: boolean): void {

@@ -231,3 +231,19 @@ test('what is not on record begins when no branch of many can advance on what is
   assert.deepEqual(ended, { status: 'completed', result: branches, lastError: null })
   assert.deepEqual(seen, [branches])
 })
+
+test('a note in front of recorded steps does not keep a cancelled run from undoing them', async (t) => {
+  const { lh } = await scene(t)
+  const undone: string[] = []
+  const flow = workflow<null, unknown>('flow', FAST, async (run) => {
+    await run.note('begun')
+    await run.step('a', { compensate: () => undone.push('a') }, () => {})
+    await run.note('a is done')
+    await run.signal('never')
+  })
+  const { jobId } = await start(lh, flow, null)
+  await lh.drain([handleRuns(flow)])
+  assert.equal(await lh.cancel(jobId), 'requested')
+  await lh.drain([handleRuns(flow)])
+  assert.deepEqual([(await lh.get(jobId))!.status, undone], ['cancelled', ['a']])
+})
