@@ -78,9 +78,10 @@ async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: 
 }
 
 /** Why it is cancelled. Read now: the request may have come after the slice had begun. */
-async function reasonOf({ journal, carrier }: Slice): Promise<string> {
+async function reasonOf(slice: Slice): Promise<string> {
+  const { journal, carrier } = slice
   const loaded = await journal.load(carrier.claimed, () => carrier.leaseIsOurs())
-  return loaded?.cancelled?.reason ?? 'cancelled'
+  return loaded === undefined ? slice.abandon() : (loaded.cancelled?.reason ?? 'cancelled')
 }
 
 /** A signal was sent to a run: those that wait here for one look whether it is theirs. The others find it when they park. */
