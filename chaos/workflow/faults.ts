@@ -26,7 +26,7 @@ const LOOKS = 50
 const LOOK_EVERY_MS = 200
 const STATEMENT_WITHIN_MS = 20_000
 /** One worker of all sends such a statement every few seconds. */
-const HELD_WITHIN_MS = 8_000
+const HELD_WITHIN_MS = 15_000
 
 async function strike(
   role: Role,
