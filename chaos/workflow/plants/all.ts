@@ -108,13 +108,13 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     rewrite: [
       {
         statement: /^-- step\.load/,
-        from: /extract\(epoch from s\.wake_at - leasehold\.clock\(\)\)/,
+        from: /extract\(epoch from s\.wake_at - \S+clock\(\)\)/,
         to: 'extract(epoch from s.wake_at - (s.wake_at - s.recorded_at) / 2 - leasehold.clock())',
       },
       {
         statement: /^-- job\.settle/,
-        from: /leasehold\.clock\(\) \+ i\.delay_ms \* interval '1 ms'/,
-        to: `leasehold.clock() + i.delay_ms * interval '0.4 ms'`,
+        from: /i\.delay_ms \* interval '1 ms'/,
+        to: `i.delay_ms * interval '0.4 ms'`,
       },
     ],
   },
