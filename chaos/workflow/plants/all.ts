@@ -141,6 +141,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     what: 'a run whose reply was lost starts its job again',
     breaks: /started once/,
     faults: ['cut reply of step.start_child'],
-    sql: inFunction('leasehold.start_child', 'and s.place = at_place and', 'and s.place = at_place and false and'),
+    // Neither does the key of the table prevent it.
+    sql: `${inFunction('leasehold.start_child', 'and s.place = at_place and', 'and s.place = at_place and false and')};
+      ${inFunction('leasehold.start_child', `'job', step_name);`, `'job', step_name) on conflict do nothing;`)}`,
   },
 }
