@@ -44,7 +44,7 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
   const entry = { slice, journal }
   live.add(entry)
   try {
-    return await Promise.race([slice.over, follow(workflow, run, slice, job.input, loaded.cancelled?.reason)])
+    return await Promise.race([slice.over, follow(workflow, run, slice, job.input)])
   } finally {
     live.delete(entry)
     slice.close()
@@ -52,13 +52,7 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
 }
 
 /** Runs the code to its end, and compensates if it has failed for good or was cancelled. */
-async function follow(
-  workflow: Workflow,
-  run: RunningRun,
-  slice: Slice,
-  input: unknown,
-  reason: string | null | undefined,
-): Promise<unknown> {
+async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: unknown): Promise<unknown> {
   const { cancellation } = slice
   try {
     const result = await workflow.code!(run, input)
@@ -67,7 +61,9 @@ async function follow(
   } catch (error) {
     if (error instanceof Cancel || error instanceof NotUndoneError) throw error
     if (cancellation.isCancelled) {
-      const why = cancellation.isLate ? 'its deadline has passed' : (reason ?? 'cancelled')
+      const why = cancellation.isLate ? 'its deadline has passed' : await reasonOf(slice)
+      // First: a branch may be about to start a job.
+      await slice.endBranches()
       await run.cancelChildren(why)
       await run.steps.undo(why)
       throw cancellation.isLate ? new Fatal(why) : new Cancel(why)
@@ -76,6 +72,13 @@ async function follow(
     await run.steps.undo(error.message)
     throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
   }
+}
+
+/** Why it is cancelled. Read now: the request may have come after the slice had begun. */
+async function reasonOf(slice: Slice): Promise<string> {
+  const { journal, carrier } = slice
+  const loaded = await journal.load(carrier.claimed, () => carrier.leaseIsOurs())
+  return loaded === undefined ? slice.abandon() : (loaded.cancelled?.reason ?? 'cancelled')
 }
 
 /** A signal was sent to a run: those that wait here for one look whether it is theirs. The others find it when they park. */

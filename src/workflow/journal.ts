@@ -204,7 +204,9 @@ type Column =
   | 'error'
 
 async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | undefined)[]> {
-  const rows = await lane.run<Column>(LOAD, fences(leases))
+  // One run may be asked for twice: its worker looks for signals whenever one is announced.
+  const distinct = new Map(leases.map((lease) => [`${lease.jobId} ${lease.claimId}`, lease]))
+  const rows = await lane.run<Column>(LOAD, fences([...distinct.values()]))
   const now = monotonicMs()
   const loaded = new Map<string, Loaded & { entries: Entry[]; signals: Signal[] }>()
   for (const row of rows) {

@@ -19,7 +19,7 @@ import { Cancellation } from './cancellation.ts'
 import type { Carrier } from './carrier.ts'
 import { StoppedError, WorkflowChangedError } from './errors.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
-import { OpenWaits } from './open-waits.ts'
+import { OpenWaits, type Ready } from './open-waits.ts'
 import { ReceivedSignals } from './received-signals.ts'
 import { type NewRecord, Records } from './records.ts'
 import { type Call, Replay } from './replay.ts'
@@ -171,10 +171,10 @@ export class Slice {
   }
 
   /** Until the next attempt. To park costs more than a short wait, and takes longer. */
-  async waitUntil(at: number): Promise<void> {
+  async waitUntil(at: number, call: Call): Promise<void> {
     const ms = at - monotonicMs()
     if (ms <= SHORT_MS) await this.busy(() => sleep(Math.max(0, Math.ceil(ms))))
-    else await this.wait([], at, () => (at <= monotonicMs() ? true : undefined))
+    else await this.wait([], at, () => (at <= monotonicMs() ? true : undefined), call.type === 'compensation')
   }
 
   /** The run does not park meanwhile. */
@@ -212,9 +212,11 @@ export class Slice {
   }
 
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
-  async wait<T>(names: readonly string[], until: number | undefined, ready: () => T | undefined): Promise<T> {
+  async wait<T>(names: readonly string[], until: number | undefined, ready: Ready<T>, undoes = false): Promise<T> {
     if (this.#isOver) return this.abandon()
-    if (!this.#isCompensating) this.cancellation.check()
+    // A branch may have passed the gate before the run was to be undone.
+    if (this.#isCompensating && !undoes) throw new StoppedError()
+    if (!undoes) this.cancellation.check()
     this.#stillness.watch()
     return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)
   }
@@ -263,21 +265,23 @@ export class Slice {
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
       this.#alarm.set(this.#waits.until)
-    } else if (!this.#isLive) this.#endReplay()
+    } else if (this.replay.isDelivering) this.#stillness.watch()
+    else if (!this.#isLive) this.#endReplay()
     else if (this.#waits.size > 0) this.#park()
   }
 
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
     if (this.#atGate.length + this.#asking.length === 0 && !isStuck) return
-    if ((unreached.length > 0 || isStuck) && !this.cancellation.isCancelled) {
-      if (this.#asking.length > 0) this.#answer(false)
-      else void this.#giveTime(this.#stillness.calls)
-      return
+    const isBehind = unreached.length > 0 || isStuck
+    // Also in a run that is cancelled: what is on record must be reached to be undone.
+    if (isBehind && this.#asking.length > 0) this.#answer(false)
+    else if (isBehind && !this.cancellation.isCancelled) void this.#giveTime(this.#stillness.calls)
+    else {
+      this.#isLive = true
+      this.#answer(true)
+      for (const { resolve } of this.#atGate.splice(0)) resolve()
     }
-    this.#isLive = true
-    this.#answer(true)
-    for (const { resolve } of this.#atGate.splice(0)) resolve()
   }
 
   #answer(isNew: boolean): void {

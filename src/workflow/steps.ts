@@ -101,7 +101,7 @@ export class Steps {
     await slice.gate(call)
     for (let attempt = (entry?.attempt ?? 0) + 1; ; attempt++) {
       if (entry?.wakeAt !== undefined) {
-        await slice.waitUntil(entry.wakeAt)
+        await slice.waitUntil(entry.wakeAt, call)
         await slice.gate(call)
       }
       const startedAt = monotonicMs()

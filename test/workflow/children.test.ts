@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connectionOf } from '../../src/db/connection.ts'
+import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, withTransaction } from '../../src/index.ts'
+import { CANCEL } from '../../src/jobs/operator.sql.ts'
 import { wakeSignalled } from '../../src/jobs/signals.ts'
 import { handleRuns, type Run, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
@@ -97,6 +99,45 @@ test('a run that is cancelled cancels the jobs and runs that it has started', as
     const job = await lh.get(id)
     assert.deepEqual([job!.status, job!.reason], ['cancelled', 'no longer'])
   }
+})
+
+test('a run that is cancelled while it starts a job cancels that job, too', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  const LOCK = 4_712
+  await db.pool.query(`create function hold() returns trigger language plpgsql as $$
+    begin perform pg_advisory_xact_lock(${LOCK}); return new; end $$;
+    create trigger hold before insert on leasehold.job for each row when (new.kind = 'task') execute function hold()`)
+  const [entered, goes] = [gate(), gate()]
+  const flow = workflow<null, unknown>('flow', {}, async (run) => {
+    entered.open()
+    await goes.opened
+    return Promise.all([run.signal('never'), run.job(task, 1)])
+  })
+  const busy = worker([handleRuns(flow)])
+  const { jobId } = await start(lh, flow, null)
+  await entered.opened
+  const [operator, keeper] = [await db.connect(), await db.connect()]
+  await keeper.query('select pg_advisory_lock($1)', [LOCK])
+  const blocked = (by: string) =>
+    until(`the start waits for ${by}`, async () => {
+      const text = `from pg_stat_activity where query like '%start_child%' and wait_event_type = 'Lock' and wait_event = '${by}'`
+      return (await count(db, text)) === 1
+    })
+  // The cancel is requested before the job is started, and the worker learns of it meanwhile.
+  await operator.query('begin')
+  await new Lane(operator).run(CANCEL, [`{${jobId}}`, null, 'no longer'])
+  goes.open()
+  await blocked('transactionid')
+  const aborted = next(busy, 'aborted')
+  const ended = next(busy, 'cancelled')
+  await operator.query('commit')
+  await blocked('advisory')
+  await aborted
+  for (let trip = 0; trip < 200; trip++) await db.pool.query('select 1')
+  await keeper.query('select pg_advisory_unlock($1)', [LOCK])
+  await ended
+  const [ofTask] = await lh.list({ kind: 'task' })
+  assert.deepEqual([ofTask!.status, ofTask!.reason], ['cancelled', 'no longer'])
 })
 
 test('a child run that had ended before it was asked for gives its result', async (t) => {
