@@ -14,6 +14,9 @@ export interface Made {
   readonly by: string
 }
 
+/** Long enough that some die in it. */
+const TX_MS = 60
+
 /** A signal that the starter sent. */
 interface Sent {
   readonly i: number
@@ -93,7 +96,7 @@ export class Interpreter {
           // It does not get the number of its attempt. So it fails as often as planned in each process.
           const attempt = (this.#transactions.get(v) ?? 0) + 1
           this.#transactions.set(v, attempt)
-          return this.#execute(on, { type: 'tx', name, i, attempt, fails: leaf.fails }, v, 0, (by) =>
+          return this.#execute(on, { type: 'tx', name, i, attempt, fails: leaf.fails }, v, TX_MS, (by) =>
             tx.query('insert into chaos.effect (run, name, i, execution) values ($1, $2, $3, $4)', [
               run.id,
               name,
