@@ -47,7 +47,7 @@ export function countsOf(history: History): Map<string, number> {
   count(counts, 'runs: slices', of('slice').length)
   count(counts, 'runs: that changed workers', changed.length)
   count(counts, 'starts: rolled back', of('rolled back').length)
-  count(counts, 'starts: of starters that died', of('dies').length)
+  count(counts, 'starts: of starters that died', of('dies').filter(({ p }) => p.startsWith('starter')).length)
   for (const { outcome } of of('started')) count(counts, `starts: ${outcome}`)
   for (const { outcome } of of('other')) count(counts, `starts: ${outcome}`)
   const steps = expected.flatMap((each) => each.steps)

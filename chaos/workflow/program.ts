@@ -6,7 +6,8 @@ import type { SeededRandom } from '../../tools/seeded-random.ts'
 
 export type Leaf =
   | { readonly do: 'step'; readonly name: string; readonly ms: number; readonly fails: number; readonly undo?: Undo }
-  | { readonly do: 'tx'; readonly name: string; readonly fails: number }
+  /** kills: the first time, its worker dies before the commit. */
+  | { readonly do: 'tx'; readonly name: string; readonly fails: number; readonly kills?: boolean }
   | { readonly do: 'sleep'; readonly name: string; readonly ms: number }
   | { readonly do: 'signal'; readonly name: string }
   /** A signal, or this time. */
@@ -66,6 +67,7 @@ export function endOf(program: Program): 'returns' | 'fails' | 'compensates' {
 export class Grower {
   readonly #random: SeededRandom
   #names = 0
+  #killers = 0
 
   constructor(random: SeededRandom) {
     this.#random = random
@@ -82,7 +84,7 @@ export class Grower {
       case 0:
         return sequence(loop(3, this.#step()), loop(2, this.#tx()), this.#sleep(300), this.#step())
       case 1:
-        return sequence(this.#step(), loop(4, this.#signal()), this.#tx())
+        return sequence(this.#step(), loop(4, this.#signal()), this.#tx(this.#killers++ % 3 === 0))
       case 2:
         return sequence(undone(0), undone(1), undone(0), undone(1), { do: 'fail', name: 'fail' })
       case 3:
@@ -152,8 +154,8 @@ export class Grower {
     return undo === undefined ? step : { ...step, undo }
   }
 
-  #tx(): Leaf {
-    return { do: 'tx', name: this.#name('tx'), fails: this.#luck() < 0.15 ? 1 : 0 }
+  #tx(kills = false): Leaf {
+    return { do: 'tx', name: this.#name('tx'), fails: this.#luck() < 0.15 ? 1 : 0, ...(kills ? { kills } : {}) }
   }
 
   #sleep(ms: number): Leaf {

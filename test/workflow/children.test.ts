@@ -9,7 +9,7 @@ import { wakeSignalled } from '../../src/jobs/signals.ts'
 import { handleRuns, type Run, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
-import { count, scene, statements } from '../support/worker.ts'
+import { count, next, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task', { maxAttempts: 1 }).returns<number>()
 

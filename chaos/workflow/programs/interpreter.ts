@@ -25,6 +25,8 @@ interface Sent {
 export class Interpreter {
   readonly #witness: Witness
   readonly #self: () => Workflow<RunInput, RunInput, unknown>
+  /** In any process of the run. */
+  readonly #isFirst: (what: string) => boolean
   #slices = 0
   #executions = 0
   /** What the execution that began last will return. */
@@ -32,9 +34,10 @@ export class Interpreter {
   /** How often this process has executed each tx step. */
   readonly #transactions = new Map<string, number>()
 
-  constructor(witness: Witness, self: () => Workflow<RunInput, RunInput, unknown>) {
+  constructor(witness: Witness, self: () => Workflow<RunInput, RunInput, unknown>, isFirst: (what: string) => boolean) {
     this.#witness = witness
     this.#self = self
+    this.#isFirst = isFirst
   }
 
   run(run: Run, { program }: RunInput): Promise<unknown> {
@@ -96,14 +99,14 @@ export class Interpreter {
           // It does not get the number of its attempt. So it fails as often as planned in each process.
           const attempt = (this.#transactions.get(v) ?? 0) + 1
           this.#transactions.set(v, attempt)
-          return this.#execute(on, { type: 'tx', name, i, attempt, fails: leaf.fails }, v, TX_MS, (by) =>
-            tx.query('insert into chaos.effect (run, name, i, execution) values ($1, $2, $3, $4)', [
-              run.id,
-              name,
-              i,
-              by,
-            ]),
-          )
+          return this.#execute(on, { type: 'tx', name, i, attempt, fails: leaf.fails }, v, TX_MS, async (by) => {
+            const values = [run.id, name, i, by]
+            await tx.query('insert into chaos.effect (run, name, i, execution) values ($1, $2, $3, $4)', values)
+            if (leaf.kills && this.#isFirst(v)) {
+              this.#witness.write('dies', { w: run.id })
+              process.kill(process.pid, 'SIGKILL')
+            }
+          })
         })
         return made.v
       }

@@ -1,4 +1,6 @@
 /** The common part of every process of a run: its configuration, its witness file and its database. */
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
 import pg from 'pg'
 import { Leasehold } from '../../../src/index.ts'
 import { noteStalls, Witness } from '../../common/witness.ts'
@@ -30,6 +32,16 @@ pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
 
 export const leasehold = new Leasehold({ pool, log: ({ level, message }) => witness.write('log', { level, message }) })
+
+/** Whether no process of the run has asked this before. */
+export function isFirst(what: string): boolean {
+  try {
+    closeSync(openSync(join(orders.directory, `first-${Buffer.from(what).toString('hex')}`), 'wx'))
+    return true
+  } catch {
+    return false
+  }
+}
 
 export function nameOf(error: unknown): string {
   const { name, code } = (error ?? {}) as { name?: string; code?: string }

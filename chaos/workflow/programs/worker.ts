@@ -3,7 +3,7 @@ import { Fatal, handle, type WorkerEvents } from '../../../src/index.ts'
 import { handleRuns, type Workflow } from '../../../src/workflow/index.ts'
 import { plantedRun } from '../plants/in-process.ts'
 import { Interpreter } from './interpreter.ts'
-import { begin, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
+import { begin, isFirst, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
 import { chaosWorkflow, type RunInput, work } from './workflows.ts'
 
 const REPORTED: readonly (keyof WorkerEvents)[] = [
@@ -15,7 +15,7 @@ const REPORTED: readonly (keyof WorkerEvents)[] = [
   'unknown',
 ]
 
-const interpreter = new Interpreter(witness, () => chaos)
+const interpreter = new Interpreter(witness, () => chaos, isFirst)
 const chaos: Workflow<RunInput, RunInput, unknown> = chaosWorkflow((run, input) =>
   interpreter.run(plantedRun(orders.plant, run, { pool, witness, begun: () => interpreter.lastBegun }), input),
 )
