@@ -419,6 +419,8 @@ CREATE UNIQUE INDEX signal_once ON leasehold.signal USING btree (job_id, salt, n
 
 CREATE INDEX signal_to_notice ON leasehold.signal USING btree (id) WHERE (NOT noticed);
 
+CREATE INDEX signal_to_receive ON leasehold.signal USING btree (job_id, name, id) WHERE (NOT consumed);
+
 CREATE INDEX step_child ON leasehold.step USING btree (child_id) WHERE (child_id IS NOT NULL);
 
 CREATE INDEX worker_dead ON leasehold.worker USING btree (dead_at) WHERE (dead_at IS NOT NULL);
@@ -873,7 +875,10 @@ CREATE OR REPLACE FUNCTION leasehold.consume(job_ids bigint[], signal_ids bigint
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 begin
-  update "leasehold".signal set consumed = true where job_id = any (job_ids) and id = any (signal_ids);
+  -- One a call: two lists would be probed in every combination.
+  for n in 1 .. cardinality(job_ids) loop
+    update "leasehold".signal s set consumed = true where s.job_id = job_ids[n] and s.id = signal_ids[n];
+  end loop;
   return true;
 end
 $function$
@@ -1004,6 +1009,10 @@ begin
     or octet_length(with_key) not between 1 and 1000 or octet_length(options ->> 'partition_key') not between 1 and 1000 then
     raise exception 'kind and queue hold 1 to 200 bytes, idempotency_key and partition_key 1 to 1000' using
       errcode = 'invalid_parameter_value';
+  end if;
+  if starts_with(to_queue, 'outbox:') or starts_with(enqueue.kind, 'outbox:') then
+    raise exception 'kind "%" in queue "%": names that begin with outbox: are those of destinations', enqueue.kind, to_queue using
+      errcode = 'reserved_name', hint = 'Use another name, or "leasehold".publish() for an event.';
   end if;
   if (options ->> 'priority')::smallint not between 0 and 9 or (options ->> 'max_attempts')::smallint < 1 then
     raise exception 'priority is 0 to 9, max_attempts at least 1' using errcode = 'invalid_parameter_value';
@@ -2215,7 +2224,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nth integer)
+CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nth integer, is_compensation boolean)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2237,16 +2246,20 @@ begin
   if run.claim_id is not null then
     return 'processing';
   end if;
-  select min(s.place) into from_place from "leasehold".step s
-  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth;
-  if from_place is null then
+  -- A step, before a wait of the same name.
+  select s.place into from_place from "leasehold".step s
+  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth
+    and (s.type = 'compensation') = is_compensation
+  order by s.type <> 'step', s.place limit 1;
+  if not found then
     return 'no_such_step';
   end if;
   update "leasehold".signal set consumed = false
   where signal.job_id = rewind.job_id and signal.id = any (array(
     select s.signal_id from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place and s.signal_id is not null
   ));
-  delete from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place;
+  delete from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place
+    and (not is_compensation or (s.type = 'compensation' and s.name = step_name and s.nth = of_nth));
   if run.is_pending then
     update "leasehold".job set available_at = "leasehold".clock(), waiting_for = null where job.id = rewind.job_id;
     perform "leasehold".wake(array[run.queue]);
@@ -2421,7 +2434,8 @@ CREATE OR REPLACE FUNCTION leasehold.signal(workflow text, run_id text, name tex
 AS $function$
 #variable_conflict use_column
 declare
-  run record;
+  run_job bigint;
+  run_salt integer;
 begin
   if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
     raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
@@ -2429,20 +2443,20 @@ begin
   if signal.name ~ '^job [0-9]' then
     raise exception 'names such as "job 17" are those of jobs that have ended' using errcode = 'invalid_parameter_value';
   end if;
-  select k.job_id, j.salt into run
-  from "leasehold".idempotency_key k left join "leasehold".job j on j.id = k.job_id
-  where k.queue = signal.workflow and k.key = signal.run_id;
+  -- One after the other: a join of tables that were vacuumed while empty may walk a whole index (decisions/0004).
+  select k.job_id into run_job from "leasehold".idempotency_key k where k.queue = signal.workflow and k.key = signal.run_id;
   if not found then
     return 'not_found';
   end if;
-  if run.salt is null then
-    select d.id as job_id, d.salt into run from "leasehold".dead_letter d where d.id = run.job_id;
+  select j.salt into run_salt from "leasehold".job j where j.id = run_job;
+  if not found then
+    select d.salt into run_salt from "leasehold".dead_letter d where d.id = run_job;
     if not found then
       return 'finished';
     end if;
   end if;
   insert into "leasehold".signal (job_id, salt, sent_at, name, payload, idempotency_key)
-  values (run.job_id, run.salt, "leasehold".clock(), signal.name, signal.payload, signal.idempotency_key)
+  values (run_job, run_salt, "leasehold".clock(), signal.name, signal.payload, signal.idempotency_key)
   on conflict do nothing;
   if not found then
     return 'duplicate';
@@ -2476,8 +2490,8 @@ begin
     return child; -- The reply was lost, and it is asked again.
   end if;
   select e.job_id into child from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
-  select j.claim_id, j.parent_id into existing from "leasehold".job j where j.id = child for update;
-  if found and existing.claim_id is not null and existing.parent_id is null then
+  select j.claim_id, j.parent_id, j.kind into existing from "leasehold".job j where j.id = child for update;
+  if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;
   elsif found then
     update "leasehold".job set parent_id = run_id where job.id = child;
@@ -2654,17 +2668,21 @@ begin
   with woken as (
     update "leasehold".job
     set available_at = "leasehold".clock(), waiting_for = null
-    where job.id = any (free) and exists (
-      select from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for)
+    where job.id = any (free) and (
+      select true from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for) limit 1
     )
     returning job.queue
   )
   select array_agg(distinct woken.queue) into queues from woken;
-  update "leasehold".signal s set noticed = true
-  from unnest(signals, jobs) as done (id, job_id)
-  where s.job_id = done.job_id and s.id = done.id and (
-    s.job_id = any (free) or (select true from "leasehold".job j where j.id = done.job_id) is null
+  free := free || array(
+    select distinct l.id from unnest(jobs) as l (id) where (select true from "leasehold".job j where j.id = l.id) is null
   );
+  -- One a call: a list would be joined with the table (decisions/0004).
+  for n in 1 .. cardinality(signals) loop
+    if jobs[n] = any (free) then
+      update "leasehold".signal s set noticed = true where s.job_id = jobs[n] and s.id = signals[n];
+    end if;
+  end loop;
   if queues is not null then
     perform "leasehold".wake(queues);
   end if;

@@ -44,6 +44,10 @@ begin
     raise exception 'kind and queue hold 1 to 200 bytes, idempotency_key and partition_key 1 to 1000' using
       errcode = 'invalid_parameter_value';
   end if;
+  if starts_with(to_queue, 'outbox:') or starts_with(enqueue.kind, 'outbox:') then
+    raise exception 'kind "%" in queue "%": names that begin with outbox: are those of destinations', enqueue.kind, to_queue using
+      errcode = 'reserved_name', hint = 'Use another name, or leasehold.publish() for an event.';
+  end if;
   if (options ->> 'priority')::smallint not between 0 and 9 or (options ->> 'max_attempts')::smallint < 1 then
     raise exception 'priority is 0 to 9, max_attempts at least 1' using errcode = 'invalid_parameter_value';
   end if;

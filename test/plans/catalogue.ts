@@ -167,6 +167,7 @@ export const HOT: Record<string, Hot> = {
     ],
   },
   LOAD_RUNS: { sql: stepSql.LOAD, args: [IDS, CLAIM_IDS] },
+  RECEIVE: { sql: stepSql.RECEIVE, args: [IDS, CLAIM_IDS, repeated("'go'", 'text')] },
   HOLD_RUN: { sql: stepSql.HOLD_RUN, args: ['1', '1'] },
   PROGRESS: { sql: outcomeSql.PROGRESS, args: ['1', '1', "'1'"] },
   HOLD: { sql: outcomeSql.HOLD, args: ['1', '1'] },
