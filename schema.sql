@@ -360,11 +360,22 @@ create table leasehold.worker (
   id uuid not null,
   label text not null,
   version text not null,
+  mode text not null default 'worker'::text,
+  host text,
+  pid integer,
   kinds text[] not null,
   queues text[] not null,
   started_at timestamp with time zone not null,
   last_seen_at timestamp with time zone not null,
+  draining_at timestamp with time zone,
+  dead_at timestamp with time zone,
   stopped_at timestamp with time zone,
+  held integer,
+  running integer,
+  event_loop_ms double precision,
+  memory_bytes bigint,
+  memory_limit_bytes bigint,
+  constraint worker_mode_is_known CHECK ((mode = ANY (ARRAY['worker'::text, 'drain'::text, 'once'::text, 'by_hand'::text]))),
   constraint worker_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 
@@ -408,9 +419,15 @@ CREATE UNIQUE INDEX signal_once ON leasehold.signal USING btree (job_id, salt, n
 
 CREATE INDEX signal_to_notice ON leasehold.signal USING btree (id) WHERE (NOT noticed);
 
+CREATE INDEX signal_to_receive ON leasehold.signal USING btree (job_id, name, id) WHERE (NOT consumed);
+
 CREATE INDEX step_child ON leasehold.step USING btree (child_id) WHERE (child_id IS NOT NULL);
 
-CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE (stopped_at IS NULL);
+CREATE INDEX worker_dead ON leasehold.worker USING btree (dead_at) WHERE (dead_at IS NOT NULL);
+
+CREATE INDEX worker_running ON leasehold.worker USING btree (id) WHERE ((stopped_at IS NULL) AND (dead_at IS NULL));
+
+CREATE INDEX worker_stopped ON leasehold.worker USING btree (stopped_at) WHERE (stopped_at IS NOT NULL);
 
 CREATE OR REPLACE FUNCTION leasehold.advance(queues text[], keys text[], from_seqs bigint[] DEFAULT NULL::bigint[], is_open boolean DEFAULT false)
  RETURNS integer
@@ -605,7 +622,7 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION leasehold.claim(claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[], queues text[], priorities smallint[] DEFAULT NULL::smallint[], from_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], from_id bigint[] DEFAULT NULL::bigint[], crashes_from smallint DEFAULT 0, crashes_to smallint DEFAULT 0, buckets bytea[] DEFAULT NULL::bytea[], share integer DEFAULT NULL::integer, older_ms double precision DEFAULT NULL::double precision, younger_ms double precision DEFAULT NULL::double precision, run_length integer DEFAULT 0, lines smallint[] DEFAULT NULL::smallint[])
- RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb, key_seq bigint, line smallint)
+ RETURNS TABLE(id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb, priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer, metadata jsonb, line smallint, key_seq bigint)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_sort TO 'off'
@@ -805,10 +822,9 @@ begin
     where job.id = any (picked)
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata,
+      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.line,
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
-        when job.parent_id is not null then -1 end,
-      job.line;
+        when job.parent_id is not null then -1 end;
   if has_ordered then
     perform "leasehold".take_turns(picked, ordered_queues);
   end if;
@@ -859,7 +875,10 @@ CREATE OR REPLACE FUNCTION leasehold.consume(job_ids bigint[], signal_ids bigint
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 begin
-  update "leasehold".signal set consumed = true where job_id = any (job_ids) and id = any (signal_ids);
+  -- One a call: two lists would be probed in every combination.
+  for n in 1 .. cardinality(job_ids) loop
+    update "leasehold".signal s set consumed = true where s.job_id = job_ids[n] and s.id = signal_ids[n];
+  end loop;
   return true;
 end
 $function$
@@ -990,6 +1009,10 @@ begin
     or octet_length(with_key) not between 1 and 1000 or octet_length(options ->> 'partition_key') not between 1 and 1000 then
     raise exception 'kind and queue hold 1 to 200 bytes, idempotency_key and partition_key 1 to 1000' using
       errcode = 'invalid_parameter_value';
+  end if;
+  if starts_with(to_queue, 'outbox:') or starts_with(enqueue.kind, 'outbox:') then
+    raise exception 'kind "%" in queue "%": names that begin with outbox: are those of destinations', enqueue.kind, to_queue using
+      errcode = 'reserved_name', hint = 'Use another name, or "leasehold".publish() for an event.';
   end if;
   if (options ->> 'priority')::smallint not between 0 and 9 or (options ->> 'max_attempts')::smallint < 1 then
     raise exception 'priority is 0 to 9, max_attempts at least 1' using errcode = 'invalid_parameter_value';
@@ -1588,6 +1611,41 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.note_deaths(self uuid)
+ RETURNS TABLE(worker_id uuid, label text, silent_ms double precision, held integer, running integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  now constant timestamptz := "leasehold".clock();
+begin
+  update "leasehold".worker set last_seen_at = now
+  where id = any (array(
+    select w.id from "leasehold".worker w
+    where w.stopped_at is null and w.dead_at is null and w.last_seen_at > now + interval '15 s'
+    for update skip locked
+  ));
+  return query
+    with died as (
+      update "leasehold".worker w set dead_at = now
+      where w.id = any (array(
+        select s.id from "leasehold".worker s
+        where s.stopped_at is null and s.dead_at is null and s.mode <> 'by_hand' and s.id <> self
+          and s.last_seen_at <= now - interval '15 s'
+        for update skip locked
+      ))
+      returning w.id, w.label, w.last_seen_at, w.held, w.running
+    ), noted as materialized (
+      select d.*, "leasehold".note_fleet('died', d.id, d.label, jsonb_build_object('last_seen_at', d.last_seen_at,
+        'held', d.held, 'running', d.running, 'noted_by', self)) as is_noted
+      from died d
+    )
+    select n.id, n.label, extract(epoch from now - n.last_seen_at)::double precision * 1000, n.held, n.running
+    from noted n where n.is_noted;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.note_fleet(what text, worker_id uuid, label text, detail jsonb DEFAULT NULL::jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1950,6 +2008,49 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION leasehold.register_worker(worker_id uuid, label text, version text, mode text, host text, pid integer, kinds text[], queues text[], memory_limit_bytes bigint, drains boolean)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  now constant timestamptz := "leasehold".clock();
+  drains_since timestamptz := case when drains then now end;
+  was record;
+begin
+  loop
+    insert into "leasehold".worker (id, label, version, mode, host, pid, kinds, queues, started_at, last_seen_at, draining_at,
+      memory_limit_bytes)
+    values (worker_id, register_worker.label, register_worker.version, register_worker.mode, register_worker.host,
+      register_worker.pid, register_worker.kinds, register_worker.queues, now, now, drains_since,
+      register_worker.memory_limit_bytes)
+    on conflict (id) do nothing;
+    if found then
+      if register_worker.mode = 'worker' then
+        perform "leasehold".note_fleet('joined', worker_id, register_worker.label, jsonb_build_object(
+          'version', register_worker.version, 'host', register_worker.host, 'pid', register_worker.pid,
+          'kinds', register_worker.kinds, 'queues', register_worker.queues));
+      end if;
+      return 'joined';
+    end if;
+    select w.dead_at, w.draining_at, w.last_seen_at into was from "leasehold".worker w where w.id = worker_id for update;
+    continue when not found; -- pruned between the two statements
+    drains_since := coalesce(was.draining_at, drains_since);
+    update "leasehold".worker
+    set last_seen_at = now, dead_at = null, stopped_at = null, draining_at = drains_since,
+      kinds = register_worker.kinds, queues = register_worker.queues
+    where id = worker_id;
+    if was.dead_at is null then
+      return 'known';
+    end if;
+    perform "leasehold".note_fleet('returned', worker_id, register_worker.label, jsonb_build_object(
+      'dead_at', was.dead_at, 'silent_ms', round(extract(epoch from now - was.last_seen_at) * 1000)));
+    return 'returned';
+  end loop;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION leasehold.replay(destination text, since timestamp with time zone, until timestamp with time zone, only_types text[], only_keys text[], after_place bigint, most integer, OUT replayed integer, OUT last_place bigint, OUT looked integer)
  RETURNS record
  LANGUAGE plpgsql
@@ -2123,7 +2224,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nth integer)
+CREATE OR REPLACE FUNCTION leasehold.rewind(job_id bigint, step_name text, of_nth integer, is_compensation boolean)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2145,16 +2246,20 @@ begin
   if run.claim_id is not null then
     return 'processing';
   end if;
-  select min(s.place) into from_place from "leasehold".step s
-  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth;
-  if from_place is null then
+  -- A step, before a wait of the same name.
+  select s.place into from_place from "leasehold".step s
+  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth
+    and (s.type = 'compensation') = is_compensation
+  order by s.type <> 'step', s.place limit 1;
+  if not found then
     return 'no_such_step';
   end if;
   update "leasehold".signal set consumed = false
   where signal.job_id = rewind.job_id and signal.id = any (array(
     select s.signal_id from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place and s.signal_id is not null
   ));
-  delete from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place;
+  delete from "leasehold".step s where s.job_id = rewind.job_id and s.place >= from_place
+    and (not is_compensation or (s.type = 'compensation' and s.name = step_name and s.nth = of_nth));
   if run.is_pending then
     update "leasehold".job set available_at = "leasehold".clock(), waiting_for = null where job.id = rewind.job_id;
     perform "leasehold".wake(array[run.queue]);
@@ -2205,10 +2310,13 @@ begin
     or latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
     lock table "leasehold".epoch in share row exclusive mode;
     for vacated in
-      delete from "leasehold".seat s where s.number = any (array(
-        select e.number from "leasehold".seat e where e.expires_at <= "leasehold".clock() for update skip locked
-      ))
-      returning s.*
+      with gone as (
+        delete from "leasehold".seat where number = any (array(
+          select s.number from "leasehold".seat s where s.expires_at <= "leasehold".clock() for update skip locked
+        ))
+        returning number, worker_id, label
+      )
+      select * from gone
     loop
       perform "leasehold".note_fleet('lost', vacated.worker_id, vacated.label, jsonb_build_object('seat', vacated.number));
     end loop;
@@ -2231,8 +2339,8 @@ begin
     select e.* into latest from "leasehold".epoch e order by e.number desc limit 1;
     if latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
       insert into "leasehold".epoch (number, began_at, seats, strategies)
-      values (coalesce(latest.number, 0) + 1, "leasehold".clock(), "leasehold".seats_now(), strategies)
-      returning * into latest;
+      values (coalesce(latest.number, 0) + 1, "leasehold".clock(), "leasehold".seats_now(), strategies);
+      select e.* into latest from "leasehold".epoch e order by e.number desc limit 1;
       delete from "leasehold".epoch e where e.number < latest.number - 100;
       perform "leasehold".note_fleet('ring', of_worker, of_label,
         jsonb_build_object('epoch', latest.number, 'seats', latest.seats, 'strategies', strategies));
@@ -2326,7 +2434,8 @@ CREATE OR REPLACE FUNCTION leasehold.signal(workflow text, run_id text, name tex
 AS $function$
 #variable_conflict use_column
 declare
-  run record;
+  run_job bigint;
+  run_salt integer;
 begin
   if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
     raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
@@ -2334,20 +2443,20 @@ begin
   if signal.name ~ '^job [0-9]' then
     raise exception 'names such as "job 17" are those of jobs that have ended' using errcode = 'invalid_parameter_value';
   end if;
-  select k.job_id, j.salt into run
-  from "leasehold".idempotency_key k left join "leasehold".job j on j.id = k.job_id
-  where k.queue = signal.workflow and k.key = signal.run_id;
+  -- One after the other: a join of tables that were vacuumed while empty may walk a whole index (decisions/0004).
+  select k.job_id into run_job from "leasehold".idempotency_key k where k.queue = signal.workflow and k.key = signal.run_id;
   if not found then
     return 'not_found';
   end if;
-  if run.salt is null then
-    select d.id as job_id, d.salt into run from "leasehold".dead_letter d where d.id = run.job_id;
+  select j.salt into run_salt from "leasehold".job j where j.id = run_job;
+  if not found then
+    select d.salt into run_salt from "leasehold".dead_letter d where d.id = run_job;
     if not found then
       return 'finished';
     end if;
   end if;
   insert into "leasehold".signal (job_id, salt, sent_at, name, payload, idempotency_key)
-  values (run.job_id, run.salt, "leasehold".clock(), signal.name, signal.payload, signal.idempotency_key)
+  values (run_job, run_salt, "leasehold".clock(), signal.name, signal.payload, signal.idempotency_key)
   on conflict do nothing;
   if not found then
     return 'duplicate';
@@ -2381,8 +2490,8 @@ begin
     return child; -- The reply was lost, and it is asked again.
   end if;
   select e.job_id into child from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
-  select j.claim_id, j.parent_id into existing from "leasehold".job j where j.id = child for update;
-  if found and existing.claim_id is not null and existing.parent_id is null then
+  select j.claim_id, j.parent_id, j.kind into existing from "leasehold".job j where j.id = child for update;
+  if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;
   elsif found then
     update "leasehold".job set parent_id = run_id where job.id = child;
@@ -2559,17 +2668,21 @@ begin
   with woken as (
     update "leasehold".job
     set available_at = "leasehold".clock(), waiting_for = null
-    where job.id = any (free) and exists (
-      select from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for)
+    where job.id = any (free) and (
+      select true from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for) limit 1
     )
     returning job.queue
   )
   select array_agg(distinct woken.queue) into queues from woken;
-  update "leasehold".signal s set noticed = true
-  from unnest(signals, jobs) as done (id, job_id)
-  where s.job_id = done.job_id and s.id = done.id and (
-    s.job_id = any (free) or (select true from "leasehold".job j where j.id = done.job_id) is null
+  free := free || array(
+    select distinct l.id from unnest(jobs) as l (id) where (select true from "leasehold".job j where j.id = l.id) is null
   );
+  -- One a call: a list would be joined with the table (decisions/0004).
+  for n in 1 .. cardinality(signals) loop
+    if jobs[n] = any (free) then
+      update "leasehold".signal s set noticed = true where s.job_id = jobs[n] and s.id = signals[n];
+    end if;
+  end loop;
   if queues is not null then
     perform "leasehold".wake(queues);
   end if;
@@ -2746,6 +2859,15 @@ create view leasehold.destinations as
             min(j.created_at) AS oldest_at
            FROM leasehold.job j
           WHERE j.queue = ('outbox:'::text || d.name) AND j.key_seq IS NOT NULL) waiting;
+
+create view leasehold.fleet_events as
+ SELECT id,
+    at,
+    what,
+    worker_id,
+    label,
+    detail
+   FROM leasehold.fleet_event;
 
 create view leasehold.jobs as
  SELECT j.id,
@@ -2929,9 +3051,26 @@ create view leasehold.workers as
  SELECT id,
     label,
     version,
+    mode,
+    host,
+    pid,
     kinds,
     queues,
+        CASE
+            WHEN stopped_at IS NOT NULL THEN 'stopped'::text
+            WHEN mode = 'by_hand'::text AND last_seen_at <= (leasehold.clock() - '01:00:00'::interval) THEN 'stopped'::text
+            WHEN mode <> 'by_hand'::text AND (dead_at IS NOT NULL OR last_seen_at <= (leasehold.clock() - '00:00:15'::interval)) THEN 'dead'::text
+            WHEN draining_at IS NOT NULL THEN 'draining'::text
+            ELSE 'active'::text
+        END AS state,
     started_at,
     last_seen_at,
-    stopped_at
+    draining_at,
+    dead_at,
+    stopped_at,
+    held,
+    running,
+    event_loop_ms,
+    memory_bytes,
+    memory_limit_bytes
    FROM leasehold.worker;

@@ -55,6 +55,31 @@ export function alarmAfter(seconds: number, end: AbortController): NodeJS.Timeou
   return setTimeout(() => end.abort(tooLong), seconds * 1_000)
 }
 
+interface Stage {
+  readonly end: AbortController
+  readonly screen: { close(): void }
+  readonly crew: { killAll(): Promise<unknown> }
+  readonly secondsAtMost: number
+  /** Ends what is left, after the processes of the crew. */
+  clear(): Promise<unknown>
+}
+
+/** Tells the story, and clears the stage however it ends: by itself, by an error, on request or because it takes too long. */
+export async function perform(
+  { end, screen, crew, secondsAtMost, clear }: Stage,
+  story: () => Promise<boolean>,
+): Promise<boolean> {
+  const alarm = alarmAfter(secondsAtMost, end)
+  try {
+    return await story()
+  } finally {
+    clearTimeout(alarm)
+    screen.close()
+    await crew.killAll()
+    await clear()
+  }
+}
+
 /** Polls until it is so: no event announces what other processes do. */
 export async function until(isSo: () => boolean | Promise<boolean>, signal: AbortSignal): Promise<void> {
   while (!(await isSo())) await sleep(50, undefined, { signal })

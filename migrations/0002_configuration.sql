@@ -85,17 +85,30 @@ create table leasehold.settings (
 
 insert into leasehold.settings (id) values (1);
 
--- Worker processes, idle ones included. A row outlives its process, so that the history of a job names its worker.
+-- Worker processes, idle ones included. A row outlives its process, so that the history of a job names its worker. A beat changes
+-- only columns that no index mentions, so it is a heap-only update. `mode` is how its jobs are run: worker, drain, once or
+-- by_hand. A process that claims by hand does not beat: it is seen when it claims.
 create table leasehold.worker (
-  id           uuid not null,
-  label        text not null,
-  version      text not null,
-  kinds        text[] not null,
-  queues       text[] not null,
-  started_at   timestamptz not null,
-  last_seen_at timestamptz not null,
-  stopped_at   timestamptz,
-  constraint worker_pkey primary key (id)
+  id                 uuid not null,
+  label              text not null,
+  version            text not null,
+  mode               text not null default 'worker',
+  host               text,
+  pid                integer,
+  kinds              text[] not null,
+  queues             text[] not null,
+  started_at         timestamptz not null,
+  last_seen_at       timestamptz not null,
+  draining_at        timestamptz,
+  dead_at            timestamptz,
+  stopped_at         timestamptz,
+  held               integer,
+  running            integer,
+  event_loop_ms      double precision,
+  memory_bytes       bigint,
+  memory_limit_bytes bigint,
+  constraint worker_pkey primary key (id),
+  constraint worker_mode_is_known check (mode in ('worker', 'drain', 'once', 'by_hand'))
 ) with (fillfactor = 50);
 
 create sequence leasehold.operator_action_id as bigint;

@@ -49,7 +49,7 @@ create function leasehold.claim(
 ) returns table (
   id bigint, lease_generation bigint, attempts smallint, max_attempts smallint, queue text, kind text, payload jsonb,
   priority smallint, available_at text, created_at text, partition_key text, partition_bucket smallint, salt integer,
-  metadata jsonb, key_seq bigint, line smallint
+  metadata jsonb, line smallint, key_seq bigint
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -250,10 +250,9 @@ begin
     where job.id = any (picked)
     returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
       job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata,
+      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.line,
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
-        when job.parent_id is not null then -1 end,
-      job.line;
+        when job.parent_id is not null then -1 end;
   if has_ordered then
     perform leasehold.take_turns(picked, ordered_queues);
   end if;

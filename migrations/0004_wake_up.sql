@@ -64,8 +64,8 @@ begin
 end
 $$;
 
--- How many workers may receive it. A sighting changes no column of this index, so it stays a heap-only update.
-create index worker_running on leasehold.worker (id) where stopped_at is null;
+-- How many workers may receive it. A beat changes no column of this index, so it stays a heap-only update.
+create index worker_running on leasehold.worker (id) where stopped_at is null and dead_at is null;
 
 -- LISTEN takes no parameter, and the channels bear the schema's name.
 create function leasehold.listen() returns void

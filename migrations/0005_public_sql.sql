@@ -44,6 +44,10 @@ begin
     raise exception 'kind and queue hold 1 to 200 bytes, idempotency_key and partition_key 1 to 1000' using
       errcode = 'invalid_parameter_value';
   end if;
+  if starts_with(to_queue, 'outbox:') or starts_with(enqueue.kind, 'outbox:') then
+    raise exception 'kind "%" in queue "%": names that begin with outbox: are those of destinations', enqueue.kind, to_queue using
+      errcode = 'reserved_name', hint = 'Use another name, or leasehold.publish() for an event.';
+  end if;
   if (options ->> 'priority')::smallint not between 0 and 9 or (options ->> 'max_attempts')::smallint < 1 then
     raise exception 'priority is 0 to 9, max_attempts at least 1' using errcode = 'invalid_parameter_value';
   end if;
@@ -164,9 +168,18 @@ create view leasehold.attempts as
   from leasehold.archive a left join leasehold.worker w on w.id = a.claimed_by
   where a.status = 'completed';
 
--- Worker processes that run, and those that ran.
+-- Worker processes that run, and those that ran. A worker beats every 5 s; one that has missed three beats is dead, also before a
+-- worker has noticed (0013_fleet.sql). A process that claims by hand does not beat, so it cannot be called dead.
 create view leasehold.workers as
-  select id, label, version, kinds, queues, started_at, last_seen_at, stopped_at from leasehold.worker;
+  select id, label, version, mode, host, pid, kinds, queues,
+    case when stopped_at is not null then 'stopped'
+      when mode = 'by_hand' and last_seen_at <= leasehold.clock() - interval '1 hour' then 'stopped'
+      when mode <> 'by_hand' and (dead_at is not null or last_seen_at <= leasehold.clock() - interval '15 s') then 'dead'
+      when draining_at is not null then 'draining'
+      else 'active' end as state,
+    started_at, last_seen_at, draining_at, dead_at, stopped_at, held, running, event_loop_ms, memory_bytes,
+    memory_limit_bytes
+  from leasehold.worker;
 
 -- Operator actions.
 create view leasehold.operator_actions as

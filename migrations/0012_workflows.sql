@@ -58,6 +58,9 @@ create table leasehold.signal (
 
 create unique index signal_once on leasehold.signal (job_id, salt, name, idempotency_key) where idempotency_key is not null;
 
+-- What a run receives next, by name.
+create index signal_to_receive on leasehold.signal (job_id, name, id) where not consumed;
+
 -- What wake_signalled() walks.
 create index signal_to_notice on leasehold.signal (id) where not noticed;
 
@@ -73,7 +76,8 @@ create function leasehold.signal(
 as $$
 #variable_conflict use_column
 declare
-  run record;
+  run_job bigint;
+  run_salt integer;
 begin
   if octet_length(signal.name) not between 1 and 200 or signal.name is null or octet_length(signal.idempotency_key) not between 1 and 1000 then
     raise exception 'name holds 1 to 200 bytes, idempotency_key 1 to 1000' using errcode = 'invalid_parameter_value';
@@ -81,20 +85,20 @@ begin
   if signal.name ~ '^job [0-9]' then
     raise exception 'names such as "job 17" are those of jobs that have ended' using errcode = 'invalid_parameter_value';
   end if;
-  select k.job_id, j.salt into run
-  from leasehold.idempotency_key k left join leasehold.job j on j.id = k.job_id
-  where k.queue = signal.workflow and k.key = signal.run_id;
+  -- One after the other: a join of tables that were vacuumed while empty may walk a whole index (decisions/0004).
+  select k.job_id into run_job from leasehold.idempotency_key k where k.queue = signal.workflow and k.key = signal.run_id;
   if not found then
     return 'not_found';
   end if;
-  if run.salt is null then
-    select d.id as job_id, d.salt into run from leasehold.dead_letter d where d.id = run.job_id;
+  select j.salt into run_salt from leasehold.job j where j.id = run_job;
+  if not found then
+    select d.salt into run_salt from leasehold.dead_letter d where d.id = run_job;
     if not found then
       return 'finished';
     end if;
   end if;
   insert into leasehold.signal (job_id, salt, sent_at, name, payload, idempotency_key)
-  values (run.job_id, run.salt, leasehold.clock(), signal.name, signal.payload, signal.idempotency_key)
+  values (run_job, run_salt, leasehold.clock(), signal.name, signal.payload, signal.idempotency_key)
   on conflict do nothing;
   if not found then
     return 'duplicate';
@@ -166,17 +170,21 @@ begin
   with woken as (
     update leasehold.job
     set available_at = leasehold.clock(), waiting_for = null
-    where job.id = any (free) and exists (
-      select from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for)
+    where job.id = any (free) and (
+      select true from unnest(jobs, names) as s (job_id, name) where s.job_id = job.id and s.name = any (job.waiting_for) limit 1
     )
     returning job.queue
   )
   select array_agg(distinct woken.queue) into queues from woken;
-  update leasehold.signal s set noticed = true
-  from unnest(signals, jobs) as done (id, job_id)
-  where s.job_id = done.job_id and s.id = done.id and (
-    s.job_id = any (free) or (select true from leasehold.job j where j.id = done.job_id) is null
+  free := free || array(
+    select distinct l.id from unnest(jobs) as l (id) where (select true from leasehold.job j where j.id = l.id) is null
   );
+  -- One a call: a list would be joined with the table (decisions/0004).
+  for n in 1 .. cardinality(signals) loop
+    if jobs[n] = any (free) then
+      update leasehold.signal s set noticed = true where s.job_id = jobs[n] and s.id = signals[n];
+    end if;
+  end loop;
   if queues is not null then
     perform leasehold.wake(queues);
   end if;
@@ -206,7 +214,10 @@ create function leasehold.consume(job_ids bigint[], signal_ids bigint[]) returns
   set plan_cache_mode = force_generic_plan
 as $$
 begin
-  update leasehold.signal set consumed = true where job_id = any (job_ids) and id = any (signal_ids);
+  -- One a call: two lists would be probed in every combination.
+  for n in 1 .. cardinality(job_ids) loop
+    update leasehold.signal s set consumed = true where s.job_id = job_ids[n] and s.id = signal_ids[n];
+  end loop;
   return true;
 end
 $$;
@@ -230,8 +241,9 @@ create view leasehold.steps as
   from leasehold.step s left join leasehold.worker w on w.id = s.worker_id;
 
 -- A run starts a job and records that, in one transaction and under its fence. Returns the job, or null if the run is not held any
--- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now. 0: a
--- worker executes it, and does not know that its completion has to notify a run; ask again.
+-- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now. The
+-- completion of a run always looks for runs that have joined it. 0: it is another job, which a worker executes that does not know of
+-- this; ask again.
 create function leasehold.start_child(
   run_id bigint, held_by bigint, at_place integer, after_place integer, step_name text, of_nth integer, kind text, payload jsonb,
   options jsonb, by_worker uuid
@@ -257,8 +269,8 @@ begin
     return child; -- The reply was lost, and it is asked again.
   end if;
   select e.job_id into child from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
-  select j.claim_id, j.parent_id into existing from leasehold.job j where j.id = child for update;
-  if found and existing.claim_id is not null and existing.parent_id is null then
+  select j.claim_id, j.parent_id, j.kind into existing from leasehold.job j where j.id = child for update;
+  if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;
   elsif found then
     update leasehold.job set parent_id = run_id where job.id = child;
@@ -314,9 +326,10 @@ begin
 end
 $$;
 
--- A run that no worker holds forgets what it recorded from this step on, and its signals are there to be received again. done;
--- processing: a worker has it; no_such_step. The caller then redrives the job, if it is a dead letter.
-create function leasehold.rewind(job_id bigint, step_name text, of_nth integer) returns text
+-- A run that no worker holds forgets what it recorded from this step on, and its signals are there to be received again. Of a
+-- compensation it forgets this one alone: those behind it are not undone twice. done; processing: a worker has it; no_such_step. The
+-- caller then redrives the job, if it is a dead letter.
+create function leasehold.rewind(job_id bigint, step_name text, of_nth integer, is_compensation boolean) returns text
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set enable_seqscan = off
@@ -337,16 +350,20 @@ begin
   if run.claim_id is not null then
     return 'processing';
   end if;
-  select min(s.place) into from_place from leasehold.step s
-  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth;
-  if from_place is null then
+  -- A step, before a wait of the same name.
+  select s.place into from_place from leasehold.step s
+  where s.job_id = rewind.job_id and s.salt = run.salt and s.name = step_name and s.nth = of_nth
+    and (s.type = 'compensation') = is_compensation
+  order by s.type <> 'step', s.place limit 1;
+  if not found then
     return 'no_such_step';
   end if;
   update leasehold.signal set consumed = false
   where signal.job_id = rewind.job_id and signal.id = any (array(
     select s.signal_id from leasehold.step s where s.job_id = rewind.job_id and s.place >= from_place and s.signal_id is not null
   ));
-  delete from leasehold.step s where s.job_id = rewind.job_id and s.place >= from_place;
+  delete from leasehold.step s where s.job_id = rewind.job_id and s.place >= from_place
+    and (not is_compensation or (s.type = 'compensation' and s.name = step_name and s.nth = of_nth));
   if run.is_pending then
     update leasehold.job set available_at = leasehold.clock(), waiting_for = null where job.id = rewind.job_id;
     perform leasehold.wake(array[run.queue]);

@@ -99,10 +99,13 @@ begin
     or latest.strategies is distinct from strategies or latest.seats is distinct from leasehold.seats_now() then
     lock table leasehold.epoch in share row exclusive mode;
     for vacated in
-      delete from leasehold.seat s where s.number = any (array(
-        select e.number from leasehold.seat e where e.expires_at <= leasehold.clock() for update skip locked
-      ))
-      returning s.*
+      with gone as (
+        delete from leasehold.seat where number = any (array(
+          select s.number from leasehold.seat s where s.expires_at <= leasehold.clock() for update skip locked
+        ))
+        returning number, worker_id, label
+      )
+      select * from gone
     loop
       perform leasehold.note_fleet('lost', vacated.worker_id, vacated.label, jsonb_build_object('seat', vacated.number));
     end loop;
@@ -125,8 +128,8 @@ begin
     select e.* into latest from leasehold.epoch e order by e.number desc limit 1;
     if latest.strategies is distinct from strategies or latest.seats is distinct from leasehold.seats_now() then
       insert into leasehold.epoch (number, began_at, seats, strategies)
-      values (coalesce(latest.number, 0) + 1, leasehold.clock(), leasehold.seats_now(), strategies)
-      returning * into latest;
+      values (coalesce(latest.number, 0) + 1, leasehold.clock(), leasehold.seats_now(), strategies);
+      select e.* into latest from leasehold.epoch e order by e.number desc limit 1;
       delete from leasehold.epoch e where e.number < latest.number - 100;
       perform leasehold.note_fleet('ring', of_worker, of_label,
         jsonb_build_object('epoch', latest.number, 'seats', latest.seats, 'strategies', strategies));

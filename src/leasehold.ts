@@ -19,6 +19,14 @@ import {
 import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
+import {
+  type FleetEvent,
+  type FleetEventsFilter,
+  listFleetEvents,
+  listWorkers,
+  type WorkerSnapshot,
+  type WorkersFilter,
+} from './inspect/workers.ts'
 import { type Declaration, kindsOf, storeConfiguration } from './jobs/configuration.ts'
 import { type Conflicting, type Enqueued, enqueue, type NewJob } from './jobs/enqueue.ts'
 import { enqueueAllOrNone } from './jobs/enqueue-all-or-none.ts'
@@ -48,15 +56,19 @@ import type { Job } from './worker/job.ts'
 import { type ClaimOptions, type ManualJob, ManualWorker } from './worker/manual.ts'
 import type { WorkerOptions } from './worker/options.ts'
 import type { Tally } from './worker/outcome-events.ts'
+import { UnhandledKinds, warnsOfUnhandledKinds } from './worker/unhandled-kinds.ts'
 import { Worker } from './worker/worker.ts'
 
 export class Leasehold {
   readonly #connection: Connection
   /** Undefined until the first claim by hand. */
   #byHand: ManualWorker | undefined
+  readonly #unhandled: UnhandledKinds | undefined
 
   constructor(options: ConnectionOptions) {
     this.#connection = new Connection(options)
+    const { lane, log } = this.#connection
+    if (warnsOfUnhandledKinds()) this.#unhandled = new UnhandledKinds(lane, log)
   }
 
   /** For the parts of other subpaths, such as an Inbox. */
@@ -211,6 +223,16 @@ export class Leasehold {
     return settleEffect(this.#connection.lane, jobId as JobId, name, finding)
   }
 
+  /** Worker processes, those that run first. Without a `state`, all that have not stopped. */
+  workers(filter?: WorkersFilter): Promise<WorkerSnapshot[]> {
+    return listWorkers(this.#connection.lane, filter)
+  }
+
+  /** What happened to the fleet, newest first: workers joined, drained, left, died and returned. */
+  fleetEvents(filter?: FleetEventsFilter): Promise<FleetEvent[]> {
+    return listFleetEvents(this.#connection.lane, filter)
+  }
+
   /** Holds the lease of a claimed job until your transaction ends, or throws LeaseLostError. */
   async assertLease(tx: Tx, job: Pick<Job, 'id' | 'claimId' | 'generation'>): Promise<void> {
     const lease = { jobId: job.id, claimId: job.claimId, generation: job.generation }
@@ -253,6 +275,7 @@ export class Leasehold {
 
   /** Ends the connections, unless the pool is yours. Stop workers first. */
   async close(): Promise<void> {
+    this.#unhandled?.stop()
     await this.#byHand?.stop()
     await this.#connection.close()
   }
@@ -281,6 +304,8 @@ export class Leasehold {
       onConflict === 'return'
         ? enqueue(tx === undefined ? lane : lane.within(tx), newJobs)
         : enqueueAllOrNone(lane, pool, tx, newJobs)
-    return storing as Promise<(Enqueued<Result> | Conflicting)[]>
+    const stored = await storing
+    this.#unhandled?.enqueued(kind.name)
+    return stored as (Enqueued<Result> | Conflicting)[]
   }
 }

@@ -10,7 +10,7 @@ import { Llm } from '../demo/llm.ts'
 import { effectOf } from '../demo/summary.ts'
 import { callProvider } from '../tools/provider.ts'
 import { freshDatabase } from './support/database.ts'
-import { Demo } from './support/demo.ts'
+import { checkInterrupt, checkUsage, Demo } from './support/demo.ts'
 
 const PROGRAM = 'demo/effects/run.ts'
 
@@ -53,13 +53,7 @@ test('without the claim and the guard the demo fails', async (t) => {
   await demo.untilGone()
 })
 
-test('Ctrl-C leaves nothing behind', async (t) => {
-  const demo = new Demo(t, PROGRAM)
-  await demo.printed('kill -9: worker 2')
-  demo.kill('SIGINT')
-  assert.equal(await demo.ended, 130, demo.output)
-  await demo.untilGone()
-})
+test('Ctrl-C leaves nothing behind', (t) => checkInterrupt(t, PROGRAM, 'kill -9: worker 2'))
 
 test('kill -9 in the middle of the evaluations leaves nothing behind either', async (t) => {
   const demo = new Demo(t, PROGRAM)
@@ -68,14 +62,7 @@ test('kill -9 in the middle of the evaluations leaves nothing behind either', as
   await demo.untilGone()
 })
 
-test('the demo prints its usage, and refuses unknown arguments', async (t) => {
-  const asked = new Demo(t, PROGRAM, '--help')
-  assert.equal(await asked.ended, 0)
-  assert.match(asked.output, /^Usage: npm run demo:effects/)
-  const wrong = new Demo(t, PROGRAM, '--guarded')
-  assert.equal(await wrong.ended, 2)
-  assert.match(wrong.output, /--guarded.*\nUsage: npm run demo:effects/s)
-})
+test('the demo prints its usage, and refuses unknown arguments', (t) => checkUsage(t, PROGRAM, 'demo:effects'))
 
 test('the verdict finds rows paid twice, overwritten, unfinished and opened twice', async (t) => {
   const { url } = await freshDatabase(t)

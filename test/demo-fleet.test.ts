@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { WORKERS } from '../demo/fleet/scale.ts'
-import { Demo } from './support/demo.ts'
+import { checkInterrupt, checkUsage, Demo } from './support/demo.ts'
 
 const PROGRAM = 'demo/fleet/run.ts'
 
@@ -44,19 +44,6 @@ test('a ring made by hand, without fence and order, enters bookings twice and la
   await demo.untilGone()
 })
 
-test('Ctrl-C leaves nothing behind', async (t) => {
-  const demo = new Demo(t, PROGRAM)
-  await demo.printed('worker 2 joins')
-  demo.kill('SIGINT')
-  assert.equal(await demo.ended, 130, demo.output)
-  await demo.untilGone()
-})
+test('Ctrl-C leaves nothing behind', (t) => checkInterrupt(t, PROGRAM, 'worker 2 joins'))
 
-test('the demo prints its usage, and refuses unknown arguments', async (t) => {
-  const asked = new Demo(t, PROGRAM, '--help')
-  assert.equal(await asked.ended, 0)
-  assert.match(asked.output, /^Usage: npm run demo:fleet/)
-  const wrong = new Demo(t, PROGRAM, '--guarded')
-  assert.equal(await wrong.ended, 2)
-  assert.match(wrong.output, /--guarded.*\nUsage: npm run demo:fleet/s)
-})
+test('the demo prints its usage, and refuses unknown arguments', (t) => checkUsage(t, PROGRAM, 'demo:fleet'))

@@ -10,7 +10,7 @@ import { effectOf, SummaryDatabase } from '../demo/summary.ts'
 import { callProvider } from '../tools/provider.ts'
 import { startSqs } from '../tools/sqs.ts'
 import { freshDatabase } from './support/database.ts'
-import { Demo } from './support/demo.ts'
+import { checkInterrupt, checkUsage, Demo } from './support/demo.ts'
 
 const PROGRAM = 'demo/sqs/run.ts'
 const INTERRUPTED = 2 * CONCURRENCY
@@ -57,13 +57,7 @@ test('without the claim and the key the demo fails', async (t) => {
   await demo.untilGone()
 })
 
-test('Ctrl-C leaves nothing behind', async (t) => {
-  const demo = new Demo(t, PROGRAM)
-  await demo.printed('Act 1, duplicates')
-  demo.kill('SIGINT')
-  assert.equal(await demo.ended, 130, demo.output)
-  await demo.untilGone()
-})
+test('Ctrl-C leaves nothing behind', (t) => checkInterrupt(t, PROGRAM, 'Act 1, duplicates'))
 
 test('kill -9 leaves nothing behind either, not even the consumer that stands still', async (t) => {
   const demo = new Demo(t, PROGRAM)
@@ -72,14 +66,7 @@ test('kill -9 leaves nothing behind either, not even the consumer that stands st
   await demo.untilGone()
 })
 
-test('the demo prints its usage, and refuses unknown arguments', async (t) => {
-  const asked = new Demo(t, PROGRAM, '--help')
-  assert.equal(await asked.ended, 0)
-  assert.match(asked.output, /^Usage: npm run demo:sqs/)
-  const wrong = new Demo(t, PROGRAM, '--guarded')
-  assert.equal(await wrong.ended, 2)
-  assert.match(wrong.output, /--guarded.*\nUsage: npm run demo:sqs/s)
-})
+test('the demo prints its usage, and refuses unknown arguments', (t) => checkUsage(t, PROGRAM, 'demo:sqs'))
 
 test('the verdict finds rows billed twice, overwritten, unfinished, and left in a queue', async (t) => {
   const { url } = await freshDatabase(t)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ALL_ORDERS, ORDERS } from '../demo/workflow/scale.ts'
-import { Demo } from './support/demo.ts'
+import { checkInterrupt, checkUsage, Demo } from './support/demo.ts'
 
 const PROGRAM = 'demo/workflow/run.ts'
 
@@ -34,19 +34,6 @@ test('killed workers and a deploy in the middle: a workflow does everything once
   await Promise.all([demo.untilGone(), byHand.untilGone()])
 })
 
-test('Ctrl-C leaves nothing behind', async (t) => {
-  const demo = new Demo(t, PROGRAM)
-  await demo.printed('kill -9: worker 1')
-  demo.kill('SIGINT')
-  assert.equal(await demo.ended, 130, demo.output)
-  await demo.untilGone()
-})
+test('Ctrl-C leaves nothing behind', (t) => checkInterrupt(t, PROGRAM, 'kill -9: worker 1'))
 
-test('the demo prints its usage, and refuses unknown arguments', async (t) => {
-  const asked = new Demo(t, PROGRAM, '--help')
-  assert.equal(await asked.ended, 0)
-  assert.match(asked.output, /^Usage: npm run demo:workflow/)
-  const wrong = new Demo(t, PROGRAM, '--guarded')
-  assert.equal(await wrong.ended, 2)
-  assert.match(wrong.output, /--guarded.*\nUsage: npm run demo:workflow/s)
-})
+test('the demo prints its usage, and refuses unknown arguments', (t) => checkUsage(t, PROGRAM, 'demo:workflow'))

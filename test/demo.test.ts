@@ -5,7 +5,7 @@ import { ALL_ORDERS, CONCURRENCY } from '../demo/scale.ts'
 import { Shop } from '../demo/shop.ts'
 import { findings } from '../demo/verdict.ts'
 import { freshDatabase } from './support/database.ts'
-import { Demo } from './support/demo.ts'
+import { checkInterrupt, Demo } from './support/demo.ts'
 
 const PROGRAM = 'demo/run.ts'
 
@@ -41,13 +41,7 @@ test('without the fence receipts are sent twice, and the demo fails', async (t) 
   await demo.untilGone()
 })
 
-test('Ctrl-C leaves nothing behind', async (t) => {
-  const demo = new Demo(t, PROGRAM)
-  await demo.printed('kill -9: worker 2')
-  demo.kill('SIGINT')
-  assert.equal(await demo.ended, 130, demo.output)
-  await demo.untilGone()
-})
+test('Ctrl-C leaves nothing behind', (t) => checkInterrupt(t, PROGRAM, 'kill -9: worker 2'))
 
 test('kill -9 leaves nothing behind either, not even the worker that stands still', async (t) => {
   const demo = new Demo(t, PROGRAM)

@@ -65,7 +65,7 @@ declare function fetchRate(): Promise<number>
 `
 
 /** Functions that changing-workflows.md calls in steps. */
-const CALLED = ['createAccount', 'sendWelcome', 'startTrial', 'audit', 'deleteAccount', 'ship', 'check']
+const CALLED = ['createAccount', 'sendWelcome', 'sendReminder', 'startTrial', 'audit', 'deleteAccount', 'ship', 'check']
 
 for (const [name, least, ofTheReader] of [
   ['sqs.md', 4, OF_THE_READER],

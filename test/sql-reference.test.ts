@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { ATTEMPT_OUTCOMES } from '../src/inspect/attempts.ts'
+import { WORKER_STATES } from '../src/inspect/workers.ts'
 import { suiteDatabase } from './support/database.ts'
 
 const { pool } = await suiteDatabase()
@@ -40,6 +41,7 @@ for (const view of [
   'jobs',
   'attempts',
   'workers',
+  'fleet_events',
   'blocked_keys',
   'operator_actions',
   'destinations',
@@ -85,6 +87,18 @@ test('the page lists the outcomes of attempts, and so does the type', async () =
   const outcomes = ['completed', ...(await labelsOf('attempt_outcome'))]
   assert.deepEqual(tablesUnder('`leasehold.attempts`').outcome, outcomes)
   assert.deepEqual(ATTEMPT_OUTCOMES, outcomes)
+})
+
+test('the page lists the states of workers, and so does the type', async () => {
+  const definition = await only<string>(`select pg_get_viewdef('leasehold.workers') as value`)
+  const state = /CASE[\s\S]*?END AS state/.exec(definition)![0]
+  const states = [...new Set([...state.matchAll(/(?:THEN|ELSE) '(\w+)'/g)].map(([, word]) => word!))]
+  assert.deepEqual(tablesUnder('`leasehold.workers`').state, states)
+  assert.deepEqual([...WORKER_STATES].sort(), states.sort())
+})
+
+test('the page lists what happens to the fleet', async () => {
+  assert.deepEqual(tablesUnder('`leasehold.fleet_events`').what, await allowedBy('fleet_event_is_known'))
 })
 
 test('the page lists the actions of operators', async () => {

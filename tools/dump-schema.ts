@@ -55,7 +55,7 @@ const FUNCTIONS = `
 // Before 16 the server names the table of each column, also where a view reads one table alone.
 const VIEWS = `
   select format(E'create view leasehold.%s as\n%s', c.relname,
-    regexp_replace(pg_get_viewdef(c.oid, true), '\\m(operator_action|worker|carrier)\\.', '', 'g')) as text
+    regexp_replace(pg_get_viewdef(c.oid, true), '\\m(operator_action|worker|carrier|fleet_event|seat)\\.', '', 'g')) as text
   from pg_class c where c.relnamespace = 'leasehold'::regnamespace and c.relkind = 'v'
   order by c.relname`
 

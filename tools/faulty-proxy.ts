@@ -16,6 +16,8 @@ export interface FaultyProxy {
   cut(): void
   /** Nothing passes any more, in either direction, without notice: sockets stay open, and new ones are accepted. */
   freeze(): void
+  /** Freezes when the next message of a client matches, before it reaches the server. Resolves then. Until thaw(). */
+  freezeAt(pattern: RegExp | string): Promise<void>
   /** Held data passes now, also the end of a side that has closed in the meantime. */
   thaw(): void
   /** Delays the server's data by this long, in order. 0 again: at once. */
@@ -35,6 +37,11 @@ export interface FaultyProxy {
   stop(): Promise<void>
 }
 
+interface Hold {
+  matches(text: string): boolean
+  happened(): void
+}
+
 interface ReplyFault {
   matches(text: string): boolean
   left: number
@@ -44,6 +51,7 @@ interface ReplyFault {
 export async function startFaultyProxy(target: { host: string; port: number }): Promise<FaultyProxy> {
   const links = new Set<Link>()
   const faults: ReplyFault[] = []
+  const holds: Hold[] = []
   let frozen = false
   let refusing = false
   const delay: Delay = { ms: 0 }
@@ -54,7 +62,7 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
       resetSocket(client.on('error', () => {}))
       return
     }
-    const link = new Link(client, connect({ ...target, allowHalfOpen: true }), faults, delay)
+    const link = new Link(client, connect({ ...target, allowHalfOpen: true }), faults, delay, holds)
     links.add(link)
     link.ended.then(() => links.delete(link))
     if (!frozen) link.thaw()
@@ -64,6 +72,11 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
   const { port } = listener.address() as AddressInfo
   const cut = () => {
     for (const link of links) link.cut()
+  }
+
+  const freeze = () => {
+    frozen = true
+    for (const link of links) link.freeze()
   }
 
   return {
@@ -78,12 +91,19 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
       return links.size
     },
     cut,
-    freeze() {
-      frozen = true
-      for (const link of links) link.freeze()
+    freeze,
+    freezeAt(pattern) {
+      return new Promise((resolve) => {
+        const happened = () => {
+          freeze()
+          resolve()
+        }
+        holds.push({ matches: matcher(pattern), happened })
+      })
     },
     thaw() {
       frozen = false
+      holds.length = 0
       for (const link of links) link.thaw()
     },
     get delayed() {
@@ -99,8 +119,7 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
       refusing = false
     },
     cutReplies(pattern, times = 1) {
-      const matches = (text: string) =>
-        typeof pattern === 'string' ? text.includes(pattern) : text.search(pattern) >= 0
+      const matches = matcher(pattern)
       return new Promise((resolve) => {
         let missing = times
         const happened = () => {
@@ -118,6 +137,10 @@ export async function startFaultyProxy(target: { host: string; port: number }): 
   }
 }
 
+function matcher(pattern: RegExp | string): (text: string) => boolean {
+  return (text) => (typeof pattern === 'string' ? text.includes(pattern) : text.search(pattern) >= 0)
+}
+
 interface Delay {
   ms: number
 }
@@ -128,6 +151,9 @@ class Link {
   readonly #client: Socket
   readonly #server: Socket
   readonly #faults: ReplyFault[]
+  readonly #holds: Hold[]
+  /** A message that is held, and what came after it. */
+  #held: Buffer[] = []
   /** The client's bytes since the server last sent: a message may arrive in pieces. */
   #unanswered = ''
   #fault: ReplyFault | undefined
@@ -135,10 +161,11 @@ class Link {
   readonly #delay: Delay
   readonly #delayed: { readonly at: number; readonly pass: () => void }[] = []
 
-  constructor(client: Socket, server: Socket, faults: ReplyFault[], delay: Delay) {
+  constructor(client: Socket, server: Socket, faults: ReplyFault[], delay: Delay, holds: Hold[]) {
     this.#client = client
     this.#server = server
     this.#faults = faults
+    this.#holds = holds
     this.#delay = delay
     this.freeze()
     client.on('data', (bytes) => this.#fromClient(bytes)).on('end', () => server.end())
@@ -152,6 +179,7 @@ class Link {
   }
 
   thaw(): void {
+    for (const bytes of this.#held.splice(0)) this.#pass(bytes)
     this.#client.resume()
     this.#server.resume()
   }
@@ -162,6 +190,16 @@ class Link {
   }
 
   #fromClient(bytes: Buffer): void {
+    const text = this.#holds.length === 0 ? '' : bytes.toString('latin1')
+    const at = this.#holds.findIndex(({ matches }) => matches(text))
+    const [hold] = at < 0 ? [] : this.#holds.splice(at, 1)
+    // A paused socket may still deliver what it has read.
+    if (hold === undefined && this.#held.length === 0) this.#pass(bytes)
+    else this.#held.push(bytes)
+    hold?.happened()
+  }
+
+  #pass(bytes: Buffer): void {
     this.#server.write(bytes)
     const faults = this.#faults.filter(({ left }) => left > 0)
     if (faults.length === 0 || this.#fault) return

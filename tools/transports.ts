@@ -23,16 +23,25 @@ export const TRANSPORTS: readonly { readonly title: string; readonly transport: 
 ]
 
 /** What the suite compares, too. */
-export function statementsOf({ name, acknowledgement, ordering, dedupeWindowMs, limits }: Transport) {
-  return { name, acknowledgement, ordering, dedupeWindowMs, ...limits }
+export function statementsOf({
+  name,
+  acknowledgement,
+  ordering,
+  dedupeWindowMs,
+  takesRuns = false,
+  limits,
+}: Transport) {
+  return { name, acknowledgement, ordering, dedupeWindowMs, takesRuns, ...limits }
 }
 
 export function table(): string {
   const rows = TRANSPORTS.map(({ title, transport }) => {
-    const { name, acknowledgement, ordering, dedupeWindowMs, eventBytes, batchEvents } = statementsOf(transport)
+    const { name, acknowledgement, ordering, dedupeWindowMs, takesRuns, eventBytes, batchEvents } =
+      statementsOf(transport)
     const order = ordering === 'key' ? 'events of a key, as acknowledged' : 'none'
     const window = dedupeWindowMs === 0 ? 'delivers both' : `drops it for ${dedupeWindowMs / 60_000} minutes`
-    const cells = [title, `\`${name}\``, acknowledgement, order, window, sizeOf(eventBytes), String(batchEvents)]
+    const batch = `${batchEvents}, ${takesRuns ? 'several' : 'one'} of a key`
+    const cells = [title, `\`${name}\``, acknowledgement, order, window, sizeOf(eventBytes), batch]
     return `| ${cells.join(' | ')} |`
   })
   const names = [

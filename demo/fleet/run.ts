@@ -3,7 +3,7 @@
 // The worker is in on-ring.ts, the plot in story.ts, the picture of the ring in picture.ts, the checks at the end in verdict.ts.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startPostgres } from '../../tools/postgres.ts'
-import { alarmAfter, runProgram, UsageError, unlessAborted } from '../program.ts'
+import { perform, runProgram, UsageError, unlessAborted } from '../program.ts'
 import { Screen } from '../screen.ts'
 import { Accounts } from './accounts.ts'
 import { Crew } from './crew.ts'
@@ -23,9 +23,12 @@ async function demo({ unprotected: isUnprotected }: { unprotected: boolean }, en
   screen.print(openingWords(screen, isUnprotected))
   const server = await unlessAborted(startPostgres(), signal)
   const crew = new Crew({ databaseUrl: server.url, isUnprotected, onLost: (error) => end.abort(error) })
-  const alarm = alarmAfter(SECONDS_AT_MOST, end)
   let accounts: Accounts | undefined
-  try {
+  const clear = async () => {
+    await accounts?.close()
+    await server.stop()
+  }
+  return perform({ end, screen, crew, secondsAtMost: SECONDS_AT_MOST, clear }, async () => {
     accounts = await unlessAborted(Accounts.open(server.url, isUnprotected), signal)
     const picture = new Picture(crew, accounts, screen)
     const isOver = new AbortController()
@@ -38,13 +41,7 @@ async function demo({ unprotected: isUnprotected }: { unprotected: boolean }, en
     const right = showVerdict(screen, await judge(accounts, told, isUnprotected), told, isUnprotected)
     screen.print(whatElse(screen, isUnprotected))
     return right
-  } finally {
-    clearTimeout(alarm)
-    screen.close()
-    await crew.killAll()
-    await accounts?.close()
-    await server.stop()
-  }
+  })
 }
 
 async function drawUntil(picture: Picture, signal: AbortSignal): Promise<void> {

@@ -4,7 +4,7 @@
 // The plot is in story.ts, the processes in till.ts, relay.ts and receiver.ts, the checks at the end in verdict.ts.
 import { ProgramMissingError } from '../../tools/debian.ts'
 import { type PostgresServer, startPostgres } from '../../tools/postgres.ts'
-import { alarmAfter, runProgram, UsageError, unlessAborted } from '../program.ts'
+import { perform, runProgram, UsageError, unlessAborted } from '../program.ts'
 import { Screen } from '../screen.ts'
 import { Brokers } from './brokers.ts'
 import { Crew } from './crew.ts'
@@ -34,23 +34,20 @@ async function demo({ unprotected: isUnprotected }: { unprotected: boolean }, en
   })
   places.catch(() => {}) // `opening` reports it.
   const crew = new Crew({ places, onLost: (error) => end.abort(error) })
-  const alarm = alarmAfter(SECONDS_AT_MOST, end)
   let server: PostgresServer | undefined
   let databases: Databases | undefined
-  try {
+  const clear = async () => {
+    await Promise.all([brokers.stop(), databases?.close()])
+    await server?.stop()
+  }
+  return perform({ end, screen, crew, secondsAtMost: SECONDS_AT_MOST, clear }, async () => {
     server = await unlessAborted(starting, signal)
     databases = await unlessAborted(opening, signal)
     await unlessAborted(tellStory({ brokers, databases, crew, screen, isUnprotected, signal }), signal)
     const right = showVerdict(screen, await judge(databases, isUnprotected), isUnprotected)
     screen.print(whatElse(screen, isUnprotected))
     return right
-  } finally {
-    clearTimeout(alarm)
-    screen.close()
-    await crew.killAll()
-    await Promise.all([brokers.stop(), databases?.close()])
-    await server?.stop()
-  }
+  })
 }
 
 process.exitCode = await runProgram({ usage: USAGE, flags: ['unprotected'], run: demo })

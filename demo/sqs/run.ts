@@ -5,7 +5,7 @@
 import { type PostgresServer, startPostgres } from '../../tools/postgres.ts'
 import { startSqs } from '../../tools/sqs.ts'
 import { Llm } from '../llm.ts'
-import { alarmAfter, runProgram, UsageError, unlessAborted } from '../program.ts'
+import { perform, runProgram, UsageError, unlessAborted } from '../program.ts'
 import { Screen } from '../screen.ts'
 import { SummaryDatabase } from '../summary.ts'
 import { Crew } from './crew.ts'
@@ -33,10 +33,13 @@ async function demo({ unguarded: isUnguarded }: { unguarded: boolean }, end: Abo
     return { databaseUrl, sqs: sqs.config, queueUrl, deadLetterQueueUrl, llm: llm.url, isUnguarded }
   })
   const crew = new Crew({ orders, onLost: (error) => end.abort(error) })
-  const alarm = alarmAfter(SECONDS_AT_MOST, end)
   let server: PostgresServer | undefined
   let database: SummaryDatabase | undefined
-  try {
+  const clear = async () => {
+    await Promise.all([sqs.stop(), llm.stop(), database?.close()])
+    await server?.stop()
+  }
+  return perform({ end, screen, crew, secondsAtMost: SECONDS_AT_MOST, clear }, async () => {
     const hired = Promise.all(Array.from({ length: CONSUMERS }, () => crew.hire()))
     server = await unlessAborted(starting, signal)
     database = await unlessAborted(opening, signal)
@@ -46,13 +49,7 @@ async function demo({ unguarded: isUnguarded }: { unguarded: boolean }, end: Abo
     const right = showVerdict(screen, await findings(stage, told), llm, isUnguarded)
     screen.print(whatElse(screen, isUnguarded))
     return right
-  } finally {
-    clearTimeout(alarm)
-    screen.close()
-    await crew.killAll()
-    await Promise.all([sqs.stop(), llm.stop(), database?.close()])
-    await server?.stop()
-  }
+  })
 }
 
 async function openDatabase(url: string): Promise<SummaryDatabase> {

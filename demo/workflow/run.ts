@@ -3,7 +3,7 @@
 //
 // The workflow is in checkout.ts, the plot in story.ts, the checks at the end in verdict.ts.
 import { startPostgres } from '../../tools/postgres.ts'
-import { alarmAfter, runProgram, UsageError, unlessAborted } from '../program.ts'
+import { perform, runProgram, UsageError, unlessAborted } from '../program.ts'
 import { Screen } from '../screen.ts'
 import { Crew } from './crew.ts'
 import { LOST_ORDER, SECONDS_AT_MOST } from './scale.ts'
@@ -25,9 +25,12 @@ async function demo({ unprotected: isUnprotected }: { unprotected: boolean }, en
   const services = await Services.start()
   const options = { databaseUrl: server.url, servicesUrl: services.url, isUnprotected }
   const crew = new Crew({ ...options, onLost: (error) => end.abort(error) })
-  const alarm = alarmAfter(SECONDS_AT_MOST, end)
   let shop: Shop | undefined
-  try {
+  const clear = async () => {
+    await Promise.all([services.stop(), shop?.close()])
+    await server.stop()
+  }
+  return perform({ end, screen, crew, secondsAtMost: SECONDS_AT_MOST, clear }, async () => {
     shop = await unlessAborted(Shop.open(server.url, isUnprotected), signal)
     const told = await unlessAborted(tellStory({ shop, services, crew, screen, isUnprotected, signal }), signal)
     const lost = isUnprotected ? undefined : await shop.run(LOST_ORDER)
@@ -35,13 +38,7 @@ async function demo({ unprotected: isUnprotected }: { unprotected: boolean }, en
     const right = showVerdict(screen, await judge(shop, services, told, isUnprotected), services, isUnprotected)
     screen.print(whatElse(screen, isUnprotected))
     return right
-  } finally {
-    clearTimeout(alarm)
-    screen.close()
-    await crew.killAll()
-    await Promise.all([services.stop(), shop?.close()])
-    await server.stop()
-  }
+  })
 }
 
 process.exitCode = await runProgram({ usage: USAGE, flags: ['unprotected'], run: demo })

@@ -1,9 +1,10 @@
 import { type BackoffOption, checkBackoff } from './backoff.ts'
-import { checkInteger, checkText } from './check.ts'
+import { checkInteger } from './check.ts'
 import { type Duration, durationMs } from './duration.ts'
 import { InvalidOptionError } from './errors.ts'
 import type { IsJson } from './json.ts'
 import { checkOptions } from './options.ts'
+import { checkName } from './queue.ts'
 import type { Schema, SchemaInput, SchemaOutput } from './schema.ts'
 
 export interface KindOptions {
@@ -68,7 +69,13 @@ export function kind<Input = unknown>(
   options?: KindOptions & { readonly input?: undefined },
 ): Kind<Input, Input>
 export function kind(name: string, options: KindOptions = {}): Kind {
-  checkText('name', name, 200)
+  checkName('name', name)
+  if (options?.queue !== undefined) checkName(`kind(${JSON.stringify(name)}).queue`, options.queue)
+  return declareKind(name, options)
+}
+
+/** With any name. */
+export function declareKind(name: string, options: KindOptions): Kind {
   const of = `kind(${JSON.stringify(name)})`
   checkOptions(of, options, KNOWN)
   if (options.input !== undefined && typeof options.input?.['~standard']?.validate !== 'function') {
@@ -79,7 +86,7 @@ export function kind(name: string, options: KindOptions = {}): Kind {
   }
   const declared: Kind = Object.freeze({
     name,
-    queue: options.queue === undefined ? name : checkText(`${of}.queue`, options.queue, 200),
+    queue: options.queue ?? name,
     ordered: checkOrdered(`${of}.ordered`, options.ordered),
     priority: checkInteger(`${of}.priority`, options.priority ?? 5, 0, 9),
     maxAttempts: checkInteger(`${of}.maxAttempts`, options.maxAttempts ?? 5, 1, 32_767),

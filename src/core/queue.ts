@@ -40,12 +40,30 @@ export interface Queue {
   readonly ring: Strategy | null
 }
 
+/** Of the queues and kinds that send events, one for each destination. Their inputs refer to events, and retention reads them. */
+const RESERVED = 'outbox:'
+
+/** The name of a queue or kind of the user's. */
+export function checkName(option: string, name: string): string {
+  if (checkText(option, name, 200).startsWith(RESERVED)) {
+    throw new InvalidOptionError(
+      option,
+      `${JSON.stringify(name)} begins with ${RESERVED}, as the queues of destinations do; use another name, or destination() for events`,
+    )
+  }
+  return name
+}
+
 /**
  * Declares a queue, for `configure()`. A queue that needs no options need not be declared: a kind names its queue. Touches
  * no database.
  */
 export function queue(name: string, options: QueueOptions = {}): Queue {
-  checkText('name', name, 200)
+  return declareQueue(checkName('name', name), options)
+}
+
+/** With any name. */
+export function declareQueue(name: string, options: QueueOptions): Queue {
   const of = `queue(${JSON.stringify(name)})`
   checkOptions(of, options, ['ordered', 'fair', 'onDeadLetter', 'wakeUp', 'ring'])
   const { ordered = false, fair = false, onDeadLetter = 'block', wakeUp = true, ring = false } = options

@@ -35,7 +35,7 @@ grant select on leasehold.job, leasehold.claim, leasehold.archive, leasehold.dea
   leasehold.order_key, leasehold.order_check, leasehold.event, leasehold.destination, leasehold.step, leasehold.signal,
   leasehold.seat, leasehold.epoch, leasehold.fleet_event to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys,
-  leasehold.destinations, leasehold.runs, leasehold.steps, leasehold.seats to {role}`
+  leasehold.destinations, leasehold.runs, leasehold.steps, leasehold.seats, leasehold.fleet_events to {role}`
 
 // A lock on a row (FOR UPDATE, FOR SHARE) needs the right to update. A worker's role can pause queues and kinds; configure() is
 // for the owner.
@@ -44,8 +44,8 @@ grant usage on sequence leasehold.job_id, leasehold.operator_action_id, leasehol
   leasehold.signal_id, leasehold.fleet_event_id to {role};
 grant select, insert, update, delete on leasehold.job, leasehold.claim, leasehold.dead_letter, leasehold.effect,
   leasehold.inbox, leasehold.worker, leasehold.operator_action, leasehold.order_key, leasehold.order_check, leasehold.step,
-  leasehold.signal, leasehold.seat to {role};
-grant select, insert, delete on leasehold.epoch, leasehold.fleet_event to {role};
+  leasehold.signal, leasehold.fleet_event, leasehold.seat to {role};
+grant select, insert, delete on leasehold.epoch to {role};
 grant select, insert, update, delete on leasehold.idempotency_key to {role};
 grant select, insert on leasehold.archive, leasehold.job_attempt to {role};
 grant update (outcome) on leasehold.job_attempt to {role};
@@ -56,7 +56,7 @@ grant select, insert, delete on leasehold.pause to {role};
 grant select, insert on leasehold.event to {role};
 grant select on leasehold.destination to {role};
 grant select on leasehold.jobs, leasehold.attempts, leasehold.workers, leasehold.operator_actions, leasehold.blocked_keys,
-  leasehold.destinations, leasehold.runs, leasehold.steps, leasehold.seats to {role}`
+  leasehold.destinations, leasehold.runs, leasehold.steps, leasehold.seats, leasehold.fleet_events to {role}`
 
 // For connections through a pooler, which refuses or drops the limit that a worker asks for on its own connections.
 export const LIMIT_STATEMENTS = `-- grants.limit

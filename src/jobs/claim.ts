@@ -32,6 +32,8 @@ export type OwnedBuckets = ReadonlyMap<string, Uint8Array>
 
 /** In the place of key_seq: a run of a workflow waits for the job. */
 const HAS_PARENT = '-1'
+/** In the kind of runs, in front of the version. Another run may join one of them while it is executed. */
+const OF_RUNS = '@'
 
 const ID_BYTES = 8
 /** Random bytes for this many ids are drawn at a time: a draw costs as much as the rest of a small claim's arguments. */
@@ -180,9 +182,10 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
   let keys: Map<string, Row<ClaimColumn>[]> | undefined
   for (let i = 1; i < rows.length; i++) {
     const row = rows[i]!
-    if (row.key_seq === null) claimed.push(toClaimedJob(request.claimId, at, row))
+    const hasParent = row.key_seq === HAS_PARENT || (row.key_seq === null && row.kind!.includes(OF_RUNS))
     // Its completion has to look at more than its own row, and looks whether the queue is ordered, too.
-    else if (row.key_seq === HAS_PARENT) claimed.push({ ...toClaimedJob(request.claimId, at, row), runFrom: undefined })
+    if (hasParent) claimed.push({ ...toClaimedJob(request.claimId, at, row), runFrom: undefined })
+    else if (row.key_seq === null) claimed.push(toClaimedJob(request.claimId, at, row))
     else {
       keys ??= new Map()
       listIn(keys, `${row.queue}\0${row.partition_key}`).push(row)

@@ -36,6 +36,8 @@ export const LOOK_AGAIN = `-- order.look_again
 insert into leasehold.order_check (queue, key)
 select i.queue, i.key from unnest((select $1::text[]), (select $2::text[])) as i (queue, key)`
 
-// Keys that could not be judged, of queues from which no worker claims this moment.
+// Keys that could not be judged, of queues from which no worker claims this moment. Returns whether one of these queues is
+// ordered.   $1 queues
 export const CHECK_ORDER = `-- order.check
-select leasehold.check_order(array(select distinct queue from leasehold.order_check limit 1000)) as let_in`
+select leasehold.check_order(array(select distinct queue from leasehold.order_check limit 1000)) as let_in,
+  exists (select from leasehold.queue where ordered and name = any ((select $1::text[])::text[])) as any_ordered`

@@ -59,9 +59,10 @@ export async function lookAgain(lane: Lane, keys: readonly KeyTarget[]): Promise
   await lane.run(LOOK_AGAIN, [keys.map(({ queue }) => queue), keys.map(({ partitionKey }) => partitionKey)])
 }
 
-/** Looks again at keys that could not be judged when their last job left. */
-export async function checkOrder(lane: Lane): Promise<void> {
-  await lane.run(CHECK_ORDER, [])
+/** Looks again at keys that could not be judged when their last job left. Returns whether one of these queues is ordered. */
+export async function checkOrder(lane: Lane, queues: readonly string[]): Promise<boolean> {
+  const [row] = await lane.run<'any_ordered'>(CHECK_ORDER, [queues])
+  return row!.any_ordered === 't'
 }
 
 function nameOf(queue: Queue | string): string {

@@ -25,10 +25,10 @@ select leasehold.tell($1, $2)`
 export const CALL_FOR_HELP = `-- wake.help
 select leasehold.tell('help', i.queue) from unnest((select $1::text[])) as i (queue)`
 
-// How many workers serve this queue. One that has died is counted until it was not seen for 90 s.   $1 queue
+// How many workers claim from this queue. One that has died is counted until that is noted (leasehold.note_deaths).   $1 queue
 export const FLEET = `-- wake.fleet
 select count(*) as workers from leasehold.worker
-where stopped_at is null and last_seen_at > leasehold.clock() - interval '90 s' and $1 = any (queues)`
+where stopped_at is null and dead_at is null and draining_at is null and mode = 'worker' and $1 = any (queues)`
 
 // Runs that wait for signals which have come are available.   $1 after this signal  $2 signals to look at
 export const WAKE_SIGNALLED = `-- wake.signalled

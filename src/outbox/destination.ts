@@ -2,9 +2,9 @@ import type { BackoffOption } from '../core/backoff.ts'
 import { checkText } from '../core/check.ts'
 import type { Duration } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
-import { type Kind, kind } from '../core/kind.ts'
+import { declareKind, type Kind } from '../core/kind.ts'
 import { checkOptions } from '../core/options.ts'
-import { type OnDeadLetter, type Queue, queue } from '../core/queue.ts'
+import { declareQueue, type OnDeadLetter, type Queue } from '../core/queue.ts'
 
 export interface DestinationOptions {
   /** The transport that a relay must serve it with, by its name, such as `sqs`. */
@@ -51,15 +51,15 @@ export function destination(name: string, options: DestinationOptions): Destinat
     name,
     transport: checkText(`${of}.transport`, options?.transport, 100),
     types: options.types === undefined ? null : checkTypes(`${of}.types`, options.types),
-    queue: queue(inQueue, { ordered: true, onDeadLetter }),
+    queue: declareQueue(inQueue, { ordered: true, onDeadLetter }),
     // An outage is waited for inside the handler, for less than this.
-    kind: kind<EventReference>(inQueue, {
+    kind: declareKind(inQueue, {
       ordered: true,
       maxAttempts,
       backoff: { first: '1s', max: '5m', ...backoff },
       timeout: '10m',
       keep,
-    }),
+    }) as Kind<EventReference>,
   })
 }
 

@@ -187,10 +187,10 @@ function mayGoOn(one: Placed, call: Call): boolean {
   return false
 }
 
-/** The event is not sent, or not known to be. */
+/** The event is not sent, or not known to be. Of those that are stopped in one batch the last is noted: none between them is left. */
 function stop({ job, place }: Placed, error: unknown, { stopped }: Call): void {
   job.fail(error)
-  stopped.set(job.partitionKey, Math.min(place, stopped.get(job.partitionKey) ?? place))
+  stopped.set(job.partitionKey, place)
 }
 
 /** An event of its key that is ahead of it in this call was not sent, so its job goes back, and spends no attempt. */
@@ -200,9 +200,9 @@ function isStopped({ job, place }: Placed, { stopped }: Call): boolean {
   return true
 }
 
+/** What a transport answers for an event behind a refused one does not count: the worker returns its job (src/worker/runs.ts). */
 function settle(batch: readonly Outgoing[], results: readonly SendResult[], call: Call): void {
   for (const [nth, one] of batch.entries()) {
-    if (isStopped(one, call)) continue
     const result = results[nth]!
     if (result.outcome === 'acknowledged') one.job.succeed()
     else stop(one, errorOf(result), call)

@@ -15,6 +15,9 @@ export const DUTIES = [
 ] as const
 export type Duty = (typeof DUTIES)[number]
 
+/** Of its interval. */
+const MAY_WAIT = 1 / 20
+
 /** Makes duties known that no migration has. */
 export async function addDuties(lane: Lane, names: readonly string[]): Promise<void> {
   await lane.run(ADD_DUTIES, [names])
@@ -33,9 +36,15 @@ export async function takeDuties<Name extends string>(
   const waits = rows.map(({ name, due, wait_ms: waitMs }) => {
     const interval = everyMs[name as Name]
     // Another worker has just taken it, or we have: an interval from now.
-    return due === 't' || Number(waitMs) <= 0 ? interval : Number(waitMs)
+    return { interval, ms: due === 't' || Number(waitMs) <= 0 ? interval : Number(waitMs) }
   })
-  return { taken, nextInMs: Math.min(...waits) }
+  return { taken, nextInMs: together(waits) }
+}
+
+/** Duties that are due at nearly the same time are taken by one statement: one may wait a twentieth of its interval for others. */
+function together(waits: readonly { readonly ms: number; readonly interval: number }[]): number {
+  const latest = Math.min(...waits.map(({ ms, interval }) => ms + interval * MAY_WAIT))
+  return Math.max(...waits.map(({ ms }) => ms).filter((ms) => ms <= latest))
 }
 
 /** Makes this duty due in `inMs`, if that is sooner. */

@@ -93,7 +93,7 @@ export class Batch {
 
   /** The job has ended. Returns whether the slot is free now. */
   leave(held: HeldJob): boolean {
-    if (!this.#jobs.delete(held)) return this.#becomesFree() // It was withdrawn before.
+    if (!this.#jobs.delete(held)) return false // Its outcome was kept when it left.
     const joined = this.#joined.get(held)
     if (joined === undefined) this.#missing--
     else if (!joined.hasOutcome) this.#isAbandoned = true

@@ -3,7 +3,7 @@ import type { Log, LogEntry } from '../core/log.ts'
 import type { JobId } from '../jobs/job.ts'
 import type { BlockedKey } from '../jobs/order.ts'
 import type { BuryReason } from '../jobs/outcome.ts'
-import type { UnhandledKind } from '../jobs/registry.ts'
+import type { DeadWorker, UnhandledKind } from '../jobs/registry.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
 import type { RingChange } from './ring-member.ts'
@@ -63,6 +63,8 @@ export interface WorkerEvents extends CommonEvents {
   lost: [change: RingChange]
   /** Buckets that this worker owns have waited for their former owner for long. No worker claims their jobs meanwhile. */
   unowned: [change: RingChange]
+  /** Another worker has missed three beats. Emitted by one worker of all, once for each death. */
+  worker_died: [worker: DeadWorker]
   /** How this worker learns of new work from now on. */
   wakeup: [{ readonly by: 'listen' | 'poll' }]
 }

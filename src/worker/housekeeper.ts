@@ -22,7 +22,7 @@ import {
   sweep,
 } from '../jobs/housekeeping.ts'
 import type { JobId } from '../jobs/job.ts'
-import { pruneActions, pruneWorkers } from '../jobs/registry.ts'
+import { pruneActions, pruneFleetEvents, pruneWorkers, stopSilentClaimers } from '../jobs/registry.ts'
 import { pruneRuns, wakeSignalled } from '../jobs/signals.ts'
 import { type Duty, takeDuties, takeSooner } from '../runtime/duty.ts'
 import { Loop } from '../runtime/loop.ts'
@@ -76,6 +76,8 @@ export class Housekeeper {
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #runsFrom: string | undefined
   #stopping = false
+  /** In this turn. */
+  #hasReclaimed = false
 
   constructor(options: HousekeeperOptions) {
     this.#options = options
@@ -121,8 +123,9 @@ export class Housekeeper {
       const { worksAgain, problem } = this.#options.events.about(`housekeeping (${duty})`)
       await this.#do(duty).then(worksAgain, problem)
     }
-    // The worker that has swept looks at once: the jobs of a dead worker are suspects.
-    if (!this.#stopping && taken.some((duty) => duty === 'suspects' || duty === 'sweep')) await this.#recruit()
+    // The worker that has reclaimed jobs looks at once: they are suspects.
+    if (!this.#stopping && (taken.includes('suspects') || this.#hasReclaimed)) await this.#recruit()
+    this.#hasReclaimed = false
     return Math.max(nextInMs, SOONEST_MS)
   }
 
@@ -179,8 +182,13 @@ export class Housekeeper {
           this.#runsFrom = (await pruneRuns(lane, this.#runsFrom, MANY)) ?? undefined
           return this.#runsFrom !== undefined
         }, MANY_ROUNDS),
-      workers: () => repeat(async () => (await pruneWorkers(lane, keep.workers)) === 1_000),
+      workers: () =>
+        repeat(async () => {
+          await stopSilentClaimers(lane)
+          return (await pruneWorkers(lane, keep.workers)) === 1_000
+        }),
       'operator actions': () => repeat(async () => (await pruneActions(lane, keep.workers)) === 1_000),
+      'fleet events': () => repeat(async () => (await pruneFleetEvents(lane, keep.workers)) === 1_000),
       keys: () => repeat(async () => (await pruneKeys(lane)).more, KEY_ROUNDS),
     }
     for (const [what, step] of Object.entries(steps)) {
@@ -262,6 +270,7 @@ export class Housekeeper {
       deadLetters += lettersOf(swept).length
       return swept.claims > 0
     })
+    this.#hasReclaimed = jobs > 0
     if (jobs === 0) return
     events.emit('recovered', { jobs, deadLetters })
     events.log({

@@ -90,10 +90,10 @@ export class HeldJob {
   sequence = 0
   /** The next of its run, while that is behind it, or in the same call. */
   next: HeldJob | undefined
-  /** The one before it in its run, if it has started in the same call. */
+  /** The one before it in its run, if both have started in one call. */
   ahead: HeldJob | undefined
-  /** What is to be recorded of it, while that is not known of the one ahead. */
-  early: Outcome | undefined
+  /** Its outcome, if it has ended before the one ahead. */
+  kept: Outcome | undefined
   /** The call of a batch handler that it is in, once it has started. */
   batch: Batch | undefined
   aborted: AbortReason | undefined

@@ -201,7 +201,12 @@ export class ManualWorker {
     this.#events = new Events(log, this.#worker.label)
     this.#duties = new ManualDuties(lane, this.#events)
     const goodbye = new Lane(new PooledStatements(pool, GOODBYE_MS), { schema, prepare })
-    this.#registration = new Registration(lane, this.#worker, goodbye)
+    this.#registration = new Registration({
+      lane,
+      worker: this.#worker,
+      mode: 'by_hand',
+      goodbye,
+    })
   }
 
   /** Claims jobs of these kinds. One whose input no longer fits its schema becomes a dead letter and is not returned. */

@@ -26,13 +26,13 @@ export class Pace {
     this.#meanBytes = this.#meanBytes === undefined ? bytes : this.#meanBytes + (bytes - this.#meanBytes) / MEAN_OF
   }
 
-  /** So many run now. */
-  measure(running: number): void {
+  /** `running`: how many run now. */
+  measure(running: () => number): void {
     const elapsed = monotonicMs() - this.#measuredAt
     if (elapsed < MEASURE_EVERY_MS) return
     const old = Math.exp(-elapsed / MEMORY_MS)
     this.#perMs = old * this.#perMs + (1 - old) * (this.ended / elapsed)
-    this.#meanRunning = old * this.#meanRunning + (1 - old) * running
+    this.#meanRunning = old * this.#meanRunning + (1 - old) * running()
     this.ended = 0
     this.#measuredAt += elapsed
   }

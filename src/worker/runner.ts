@@ -18,7 +18,7 @@ import { announceOutcome, newTally } from './outcome-events.ts'
 import { Outcomes } from './outcomes.ts'
 import { Pauses } from './pauses.ts'
 import type { Outcome, PendingOutcome, RecordedAs } from './pending-outcome.ts'
-import { countWithRuns, cutRun, detach, endRun, endsEarly, fallBack, hold, startNext } from './runs.ts'
+import { countWithRuns, cutRun, endRun, fallBack, hold, keptBehind, letNextWait } from './runs.ts'
 import type { Slots } from './slots.ts'
 import { RunningTimes, timedOut } from './timeouts.ts'
 import type { Turns } from './turns.ts'
@@ -216,14 +216,15 @@ export class Runner {
     void execute(job, connection, worker).then((outcome) => this.#end(job, outcome))
   }
 
-  /** The first counts: a handler that ends after its timeout changes nothing. Those of a run in one call are in its order. */
+  /** The first outcome of a job counts: a handler that ends after its timeout changes nothing. */
   #end(job: HeldJob, outcome: Outcome): void {
-    if (job.state !== 'running' || endsEarly(this.#slots, job, outcome, this.#times)) return
-    const { next } = job
+    if (job.state !== 'running') return
     this.#times.forget(job)
+    if (keptBehind(this.#slots, job, outcome, this.#times)) return
+    const { next } = job
     const now = monotonicMs()
     this.#report(job, outcome, now)
-    if (next?.early !== undefined) this.#end(next, next.early)
+    if (next?.kept !== undefined) this.#end(next, next.kept)
     if (this.#slots.running === 0) this.#noneRuns?.()
     // Rendering a result may take long, and whether the next job's lease still holds is judged by that moment.
     this.#roomAgain('result' in outcome && outcome.result !== undefined ? undefined : now)
@@ -232,7 +233,6 @@ export class Runner {
   #report(job: HeldJob, outcome: Outcome, now: number): void {
     this.#slots.ran(job, now)
     this.#outcomes.add(job, outcome)
-    detach(job)
     if (outcome.verb === 'complete') this.#startNextOfRun(job)
     else fallBack(this.#slots, job, this.#times)
   }
@@ -253,8 +253,8 @@ export class Runner {
 
   /** A job has succeeded: the next of its run may start. */
   #startNextOfRun(job: HeldJob): void {
-    const next = startNext(this.#slots, job)
-    // One that has fallen back is not started again: the call in which it was may still go on.
+    const next = letNextWait(this.#slots, job)
+    // The call that one has fallen back from may still go on.
     if (next !== undefined && (this.#closed || next.batch !== undefined)) this.#release(next)
   }
 

@@ -34,8 +34,6 @@ export class Slots {
   /** Jobs in these calls. */
   #running = 0
   #waiting = 0
-  /** Of these, jobs that have started in the call of the one before them in their run. */
-  #following = 0
   /** Jobs of runs, behind another. */
   #behind = 0
   #sequence = 0
@@ -150,13 +148,14 @@ export class Slots {
     return job
   }
 
-  /** Starts the next job of its run in the same call, if its handler takes runs and the call has room. */
+  /** Starts the next job of its run in the call in which the one ahead has just started, if its handler takes runs. */
   startNext(ahead: HeldJob, now: number): HeldJob | undefined {
-    const { next, batch, handler } = ahead
-    if (next?.state !== 'behind' || !handler.takesRuns || batch?.takesMore !== true) return undefined
+    const { next, batch, handler, claimed } = ahead
+    if (next === undefined || !handler.takesRuns || batch?.takesMore !== true) return undefined
+    // If one behind it kills the process, the sweep blames the first that is not recorded. That must not bury it.
+    if (claimed.attempt >= claimed.maxAttempts) return undefined
     this.#behind--
     this.#running++
-    this.#following++
     const slots = this.#of(next)
     slots.held++
     slots.running++
@@ -171,12 +170,16 @@ export class Slots {
   fallBack(job: HeldJob): void {
     const slots = this.#of(job)
     this.#running--
-    this.#following--
     slots.running--
     slots.held--
     job.state = 'behind'
     this.#behind++
-    if (job.batch?.withdraw(job)) this.#endCall(slots)
+    if (job.batch!.withdraw(job)) this.#endCall(slots)
+  }
+
+  /** Jobs that run, each with those behind it in its call as one. */
+  get #lines(): number {
+    return this.jobs('running').filter(({ ahead }) => ahead === undefined).length
   }
 
   #newBatch(slots: KindSlots): Batch | undefined {
@@ -197,7 +200,6 @@ export class Slots {
     job.state = 'reporting'
     job.endedAt = now
     this.#running--
-    if (job.ahead !== undefined) this.#following--
     this.#pace.ended++
     const slots = this.#of(job)
     slots.running--
@@ -256,7 +258,7 @@ export class Slots {
    * than the kind with the least room has. If it comes back full, `after` it the next asks for those with more room alone.
    */
   demand(after?: ClaimDemand): ClaimDemand | undefined {
-    this.#pace.measure(this.#running - this.#following)
+    this.#pace.measure(() => this.#lines)
     if (after === undefined ? !this.wantsMore() : !after.narrowed) return undefined
     const free = Math.min(this.#wanted() - this.#waiting - this.#running, MAX_CLAIM)
     const allowance = (slots: KindSlots) => this.#allowance(slots)

@@ -23,7 +23,7 @@ export class WaitingKeys {
   }
 
   async look(): Promise<void> {
-    await checkOrder(this.#lane)
+    if (!(await checkOrder(this.#lane, this.#queues))) return
     const waiting = await longWaitingKeys(this.#lane, this.#queues, WAITED_MS)
     const ready = waiting.filter(({ why }) => why === 'ready')
     await lookAgain(this.#lane, ready)

@@ -23,6 +23,7 @@ import { Loop } from '../runtime/loop.ts'
 import { Service } from '../runtime/service.ts'
 import { awaitSchema } from './await-schema.ts'
 import { compareConfiguration } from './compare-configuration.ts'
+import { announceDeaths } from './dead-workers.ts'
 import { Events, type WorkerEvents } from './events.ts'
 import { Fetcher } from './fetcher.ts'
 import type { Until } from './fetcher-options.ts'
@@ -44,6 +45,7 @@ const STATEMENT_DEADLINE_MS = 10_000
 const LAST_WORDS_MS = 10_000
 /** The registry's note that it has stopped is worth less: nothing waits for it. */
 const GOODBYE_MS = 2_000
+const MODES = { stopped: 'worker', empty: 'drain', once: 'once' } as const
 
 export class Worker extends Service<WorkerEvents> {
   /** Fresh each time; its label is for people. */
@@ -100,7 +102,7 @@ export class Worker extends Service<WorkerEvents> {
       connection,
       turns: this.#turns,
     })
-    this.#registration = new Registration(this.#claims, this.identity)
+    this.#registration = this.#makeRegistration(this.#claims)
     this.#registering = new Loop(() => this.#register(), this.events.about('registering'))
     this.#ring = new RingPart({
       lane: this.#claims,
@@ -185,17 +187,23 @@ export class Worker extends Service<WorkerEvents> {
   }
 
   /** Returns when to register again. */
-  #register(): Promise<number> {
-    return this.#registration.renew(this.#kinds)
+  async #register(): Promise<number> {
+    const dueInMs = await this.#registration.renew(this.#kinds)
+    if (this.#until === 'stopped' && this.#registration.takeSilence()) {
+      await announceDeaths(this.#claims, this.identity, this.events)
+    }
+    return dueInMs
   }
 
   #close(graceMs: number): Promise<unknown> {
     const who = `worker ${this.identity.label} is `
     this.events.stopping(this.#slots.running, graceMs, this.#settings.signals.length > 0, who)
+    // Sent first, and not waited for: if the database does not answer, the registry shows when the worker was last seen.
+    if (this.#until === 'stopped') void this.#registration.drains().catch(() => {})
     this.#runner.close()
     // Others take over its buckets at once, while handlers go on here.
     const left = this.#fetcher.stop().then(() => this.#ring.stop())
-    const parts = [this.#housekeeper, this.#chores, this.#listener, this.#registering, this.#signals]
+    const parts = [this.#housekeeper, this.#chores, this.#listener, this.#signals]
     return Promise.all([left, ...parts.map((part) => part?.stop())])
   }
 
@@ -207,6 +215,7 @@ export class Worker extends Service<WorkerEvents> {
     await this.#runner.stop(this.#giveUp.signal)
     // If this fails, the registry shows when the worker was last seen.
     lastWords.setEarlier(monotonicMs() + GOODBYE_MS)
+    await this.#registering.stop() // It beats for as long as handlers run.
     await this.#registration.stopped().catch(() => {})
     lastWords.set(Number.POSITIVE_INFINITY)
   }
@@ -214,6 +223,16 @@ export class Worker extends Service<WorkerEvents> {
   async #end(): Promise<void> {
     await Promise.all(this.#sessions.map((session) => session.close()))
     this.events.emit('stopped')
+  }
+
+  #makeRegistration(lane: Lane): Registration {
+    return new Registration({
+      lane,
+      worker: this.identity,
+      mode: MODES[this.#until],
+      slots: this.#slots,
+      onReturned: (message) => this.events.log({ level: 'warn', message }),
+    })
   }
 
   #makeFetcher(lane: Lane): Fetcher {

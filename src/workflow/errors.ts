@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../core/errors.ts'
+import { Fatal } from '../core/steering.ts'
 
 /** Thrown by run.step() when the step has failed for good, in this attempt or an earlier one. */
 export class StepFailedError extends LeaseholdError {
@@ -46,6 +47,17 @@ export class RunFinishedError extends LeaseholdError {
 
   constructor(workflow: string, runId: string) {
     super(`The run ${JSON.stringify(runId)} of ${workflow} has ended. The signal was not stored.`)
+  }
+}
+
+/** Compensations have failed for good. The run becomes a dead letter, whatever ended it. */
+export class NotUndoneError extends Fatal {
+  constructor(failed: readonly { readonly name: string; readonly error: string | null }[], why: string) {
+    const each = failed.map(({ name, error }) => {
+      const cause: { name?: string; message?: string } = JSON.parse(error ?? '{}')
+      return `${JSON.stringify(name)} (${cause.name ?? 'Error'}: ${cause.message ?? ''})`
+    })
+    super(`Not all was undone. Compensations that have failed: ${each.join(', ')}. Why it was undone: ${why}`)
   }
 }
 

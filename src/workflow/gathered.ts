@@ -10,14 +10,22 @@ interface Question<Item, Answer> {
   reject(error: unknown): void
 }
 
+/** Of one statement. An item that is larger goes alone. */
+interface Most<Item> {
+  readonly items: number
+  readonly bytes?: number
+  /** About how many bytes it has. Default: none. */
+  sizeOf?(item: Item): number
+}
+
 export class Gathered<Item, Answer> {
-  readonly #most: number
+  readonly #most: Most<Item>
   readonly #send: (items: readonly Item[]) => Promise<readonly Answer[]>
   #queue: Question<Item, Answer>[] = []
   #isSending = false
 
   /** `send` answers in the order of the items. If it throws, none of them has an answer. */
-  constructor(most: number, send: (items: readonly Item[]) => Promise<readonly Answer[]>) {
+  constructor(most: Most<Item>, send: (items: readonly Item[]) => Promise<readonly Answer[]>) {
     this.#most = most
     this.#send = send
   }
@@ -34,7 +42,7 @@ export class Gathered<Item, Answer> {
     // What is asked in the same turn of the event loop goes along.
     await setImmediate()
     while (this.#queue.length > 0) {
-      const batch = this.#queue.splice(0, this.#most)
+      const batch = this.#queue.splice(0, this.#howMany())
       try {
         const answers = await this.#send(batch.map(({ item }) => item))
         for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!)
@@ -43,5 +51,15 @@ export class Gathered<Item, Answer> {
       }
     }
     this.#isSending = false
+  }
+
+  #howMany(): number {
+    const { items, bytes = Number.POSITIVE_INFINITY, sizeOf = () => 0 } = this.#most
+    let size = 0
+    for (let count = 0; count < Math.min(items, this.#queue.length); count++) {
+      size += sizeOf(this.#queue[count]!.item)
+      if (size > bytes) return Math.max(1, count)
+    }
+    return items
   }
 }

@@ -5,7 +5,7 @@ import { Cancel, Fatal, Snooze } from '../core/steering.ts'
 import { type Handler, handle } from '../worker/handler.ts'
 import type { Job } from '../worker/job.ts'
 import { RUNNING, type RunningJob } from '../worker/running-job.ts'
-import { StepFailedError } from './errors.ts'
+import { NotUndoneError, StepFailedError } from './errors.ts'
 import { type Journal, journalOf } from './journal.ts'
 import { RunningRun } from './running-run.ts'
 import { Slice } from './slice.ts'
@@ -44,7 +44,7 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
   const entry = { slice, journal }
   live.add(entry)
   try {
-    return await Promise.race([slice.over, follow(workflow, run, slice, job.input, loaded.cancelled?.reason)])
+    return await Promise.race([slice.over, follow(workflow, run, slice, job.input)])
   } finally {
     live.delete(entry)
     slice.close()
@@ -52,43 +52,44 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
 }
 
 /** Runs the code to its end, and compensates if it has failed for good or was cancelled. */
-async function follow(
-  workflow: Workflow,
-  run: RunningRun,
-  slice: Slice,
-  input: unknown,
-  reason: string | null | undefined,
-): Promise<unknown> {
-  const undo = () =>
-    run.steps.undo().catch((error) => {
-      throw error instanceof StepFailedError ? new Fatal(`Not all was undone. ${error.message}`) : error
-    })
+async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: unknown): Promise<unknown> {
+  const { cancellation } = slice
   try {
     const result = await workflow.code!(run, input)
     await slice.ended()
     return result
   } catch (error) {
-    if (error instanceof Cancel) throw error
-    if (slice.isCancelled) {
-      const why = slice.isLate ? 'its deadline has passed' : (reason ?? 'cancelled')
+    if (error instanceof Cancel || error instanceof NotUndoneError) throw error
+    if (cancellation.isCancelled) {
+      const why = cancellation.isLate ? 'its deadline has passed' : await reasonOf(slice)
+      // First: a branch may be about to start a job.
+      await slice.endBranches()
       await run.cancelChildren(why)
-      await undo()
-      throw slice.isLate ? new Fatal(why) : new Cancel(why)
+      await run.steps.undo(why)
+      throw cancellation.isLate ? new Fatal(why) : new Cancel(why)
     }
     if (!(error instanceof StepFailedError || error instanceof Fatal)) throw error
-    await undo()
+    await run.steps.undo(error.message)
     throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
   }
+}
+
+/** Why it is cancelled. Read now: the request may have come after the slice had begun. */
+async function reasonOf(slice: Slice): Promise<string> {
+  const { journal, carrier } = slice
+  const loaded = await journal.load(carrier.claimed, () => carrier.leaseIsOurs())
+  return loaded === undefined ? slice.abandon() : (loaded.cancelled?.reason ?? 'cancelled')
 }
 
 /** A signal was sent to a run: those that wait here for one look whether it is theirs. The others find it when they park. */
 function refresh(live: Live): void {
   for (const { slice, journal } of live) {
-    if (!slice.awaitsSignals) continue
+    const { awaited, carrier } = slice
+    if (awaited.length === 0) continue
     journal
-      .load(slice.carrier.claimed, () => slice.carrier.leaseIsOurs())
+      .receive(carrier.claimed, awaited, () => carrier.leaseIsOurs())
       .then(
-        (loaded) => loaded !== undefined && slice.signalled(loaded.signals),
+        (signals) => slice.signalled(signals),
         () => {}, // The next signal, or the next claim, looks again.
       )
   }

@@ -12,6 +12,6 @@ export {
   terminate,
 } from './operate.ts'
 export type { RetryOption } from './retry.ts'
-export type { ChildOptions, JobStepOptions, Run, Step, StepName, StepOptions, Wait } from './run.ts'
+export type { ChildOptions, JobStepOptions, Run, SleepOptions, Step, StepName, StepOptions, Wait } from './run.ts'
 export { type SignalOptions, type Started, type StartOptions, signal, start } from './start.ts'
 export { type Code, type Workflow, type WorkflowOptions, workflow } from './workflow.ts'

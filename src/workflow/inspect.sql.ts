@@ -18,9 +18,9 @@ from leasehold.signal where job_id = $1 order by id`
 export const READ_WAIT = `-- run.wait
 select waiting_for::text as waiting_for from leasehold.job where id = $1 and claim_id is null`
 
-//   $1 job id  $2 step  $3 nth
+//   $1 job id  $2 step  $3 nth  $4 whether it is a compensation
 export const REWIND = `-- run.rewind
-select leasehold.rewind($1, $2, $3) as outcome`
+select leasehold.rewind($1, $2, $3, $4) as outcome`
 
 //   $1 job id  $2 reason  $3 by
 export const TERMINATE = `-- run.terminate

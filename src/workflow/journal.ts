@@ -8,7 +8,7 @@ import { numericArray } from '../db/parameters.ts'
 import type { JobId, Lease, Worker } from '../jobs/job.ts'
 import { fence, fences } from '../jobs/outcome.ts'
 import { Gathered } from './gathered.ts'
-import { LOAD, RECORD, START_CHILD } from './step.sql.ts'
+import { LOAD, RECEIVE, RECORD, START_CHILD } from './step.sql.ts'
 
 export type EntryType = 'step' | 'sleep' | 'signal' | 'job' | 'any' | 'patch' | 'compensation'
 export type EntryState = 'recorded' | 'failed' | 'retrying' | 'waiting'
@@ -47,7 +47,14 @@ export interface Loaded {
   /** Why, if its cancellation was requested. */
   readonly cancelled: { readonly reason: string | null } | undefined
   readonly entries: readonly Entry[]
-  readonly signals: readonly Signal[]
+  /** Those that were not consumed. Undefined: there are many, ask for those that are waited for. */
+  readonly signals: readonly Signal[] | undefined
+}
+
+/** Signals of these names, for a run. */
+interface Awaited {
+  readonly lease: Lease
+  readonly names: readonly string[]
 }
 
 export interface NewEntry {
@@ -69,8 +76,16 @@ export interface NewEntry {
 }
 
 /** A statement takes milliseconds, and others wait for it. */
-const AT_ONCE = 250
-const BUSY_AGAIN_MS = 10
+const AT_ONCE = { items: 250 }
+/** The largest result is as large (steps.ts). Length in UTF-16 units is near enough, and costs nothing. */
+const RECORDS_AT_ONCE = {
+  ...AT_ONCE,
+  bytes: 4 * 1024 * 1024,
+  sizeOf: ({ result, error }: NewEntry) => (result?.length ?? 0) + (error?.length ?? 0),
+}
+/** The limit in LOAD. */
+const MANY_SIGNALS = 1_000
+const BUSY_AGAIN = { firstMs: 10, maxMs: 1_000 }
 const BACKOFF = { firstMs: 50, maxMs: 2_000 }
 
 /** One for a connection, so that all runs of a process share its statements. */
@@ -78,18 +93,25 @@ export class Journal {
   readonly #lane: Lane
   readonly #worker: Worker
   readonly #loading: Gathered<Lease, Loaded | undefined>
+  readonly #receiving: Gathered<Awaited, Signal[]>
   readonly #recording: Gathered<NewEntry, string>
 
   constructor(lane: Lane, worker: Worker) {
     this.#lane = lane
     this.#worker = worker
     this.#loading = new Gathered(AT_ONCE, (leases) => load(lane, leases))
-    this.#recording = new Gathered(AT_ONCE, (entries) => record(lane, worker, entries))
+    this.#receiving = new Gathered(AT_ONCE, (asked) => receive(lane, asked))
+    this.#recording = new Gathered(RECORDS_AT_ONCE, (entries) => record(lane, worker, entries))
   }
 
   /** Undefined: the lease is gone. */
   load(lease: Lease, isOurs: () => boolean): Promise<Loaded | undefined> {
     return whileOurs(isOurs, () => this.#loading.ask(lease))
+  }
+
+  /** The first signals of each of these names. None, if the lease is gone. */
+  async receive(lease: Lease, names: readonly string[], isOurs: () => boolean): Promise<readonly Signal[]> {
+    return (await whileOurs(isOurs, () => this.#receiving.ask({ lease, names }))) ?? []
   }
 
   /** False: the lease is gone. */
@@ -121,11 +143,11 @@ export class Journal {
 
 /** While the database is away it asks again, for as long as the lease is ours. Undefined: it is not. */
 async function whileOurs<T>(isOurs: () => boolean, ask: () => Promise<T>): Promise<T | undefined> {
-  for (let failures = 1; isOurs(); ) {
+  for (let [failures, refusals] = [1, 1]; isOurs(); ) {
     try {
       const answer = await ask()
       if (answer !== 'busy') return answer
-      await sleep(BUSY_AGAIN_MS)
+      await sleep(backoffMs(refusals++, BUSY_AGAIN))
     } catch (error) {
       if (!isOutage(error)) throw error
       await sleep(backoffMs(failures++, BACKOFF))
@@ -182,7 +204,9 @@ type Column =
   | 'error'
 
 async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | undefined)[]> {
-  const rows = await lane.run<Column>(LOAD, fences(leases))
+  // One run may be asked for twice: its worker looks for signals whenever one is announced.
+  const distinct = new Map(leases.map((lease) => [`${lease.jobId} ${lease.claimId}`, lease]))
+  const rows = await lane.run<Column>(LOAD, fences([...distinct.values()]))
   const now = monotonicMs()
   const loaded = new Map<string, Loaded & { entries: Entry[]; signals: Signal[] }>()
   for (const row of rows) {
@@ -196,9 +220,30 @@ async function load(lane: Lane, leases: readonly Lease[]): Promise<(Loaded | und
   }
   for (const { entries, signals } of loaded.values()) {
     entries.sort((one, other) => one.place - other.place)
-    signals.sort((one, other) => Number(BigInt(one.id) - BigInt(other.id)))
+    signals.sort(bySending)
   }
-  return leases.map(({ jobId }) => loaded.get(jobId))
+  return leases.map(({ jobId }) => {
+    const run = loaded.get(jobId)
+    return run && (run.signals.length < MANY_SIGNALS ? run : { ...run, signals: undefined })
+  })
+}
+
+async function receive(lane: Lane, asked: readonly Awaited[]): Promise<Signal[][]> {
+  const pairs = asked.flatMap(({ lease, names }, index) => names.map((name) => ({ index, lease, name })))
+  const rows = await lane.run<'position' | 'id' | 'name' | 'payload'>(RECEIVE, [
+    ...fences(pairs.map(({ lease }) => lease)),
+    pairs.map(({ name }) => name),
+  ])
+  const received: Signal[][] = asked.map(() => [])
+  for (const { position, id, name, payload } of rows) {
+    received[pairs[Number(position) - 1]!.index]!.push({ id: id!, name: name!, payload })
+  }
+  for (const signals of received) signals.sort(bySending)
+  return received
+}
+
+function bySending(one: Signal, other: Signal): number {
+  return Number(BigInt(one.id) - BigInt(other.id))
 }
 
 function toEntry(row: Row<Column>, now: number): Entry {

@@ -1,5 +1,8 @@
 /** What the branches of a run wait for at the moment. */
 
+/** What a wait ended with; undefined while it has not. */
+export type Ready<T> = () => T | undefined
+
 interface Waiting {
   readonly names: readonly string[]
   readonly until: number
@@ -26,7 +29,7 @@ export class OpenWaits {
   }
 
   /** Resolves when `ready` has an answer. */
-  add<T>(names: readonly string[], until: number, ready: () => T | undefined): Promise<T> {
+  add<T>(names: readonly string[], until: number, ready: Ready<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const look = () => {
         const answer = ready()

@@ -1,5 +1,6 @@
 /** What an operator does to one run. */
 import { checkInteger, checkText } from '../core/check.ts'
+import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { connectionOf } from '../db/connection.ts'
 import type { Lane } from '../db/lane.ts'
@@ -9,20 +10,34 @@ import { RunFinishedError, RunNotFoundError } from './errors.ts'
 import { PAUSE_RUN, REWIND, TERMINATE } from './inspect.sql.ts'
 import { findRun, type Named } from './inspect.ts'
 import { CHILDREN } from './step.sql.ts'
+import { compensationOf } from './steps.ts'
 
-export interface RetryFrom {
-  /** The name of the step. */
-  readonly step: string
+interface RetryOptions {
   /** Which of that name. Default: 1. */
   readonly nth?: number
   /** Who does this, for the record of operator actions. */
   readonly by?: string
 }
 
+export type RetryFrom = RetryOptions &
+  (
+    | {
+        /** The name of a step or wait. What was recorded from here on is forgotten. */
+        readonly step: string
+      }
+    | {
+        /** The name of a step whose compensation has failed. Only that is forgotten: what else was undone stays so. */
+        readonly compensation: string
+      }
+  )
+
 /** processing: a worker has the run; cancel it first, or wait. */
 export type RetriedFrom = 'retried' | 'processing' | 'no_such_step'
 
-/** Forgets what a run has recorded from this step on, and lets it go on from there. It must not be executing, nor have completed. */
+/**
+ * Forgets what a run has recorded from this step on, or its attempts at one compensation, and lets it go on from there. It must not
+ * be executing, nor have completed.
+ */
 export async function retryFrom(
   leasehold: object,
   workflow: Named,
@@ -30,15 +45,22 @@ export async function retryFrom(
   from: RetryFrom,
 ): Promise<RetriedFrom> {
   const { lane } = connectionOf('retryFrom', leasehold)
-  checkOptions('retryFrom', from, ['step', 'nth', 'by'])
+  checkOptions('retryFrom', from, ['step', 'compensation', 'nth', 'by'])
   const jobId = await knownRun(lane, workflow, runId)
   const nth = checkInteger('retryFrom.nth', from.nth ?? 1, 1, 2 ** 31 - 1)
-  const [row] = await lane.run<'outcome'>(REWIND, [jobId, checkText('retryFrom.step', from.step, 200), nth])
+  const [row] = await lane.run<'outcome'>(REWIND, [jobId, ...target(from, nth)])
   const outcome = row!.outcome!
   if (outcome === 'not_found') throw new RunNotFoundError(workflow.name, runId)
   if (outcome !== 'done') return outcome as RetriedFrom
   await redriveWhich(lane, jobId, from.by === undefined ? {} : { by: from.by })
   return 'retried'
+}
+
+/** Its name and number on record, and whether it is a compensation. */
+function target(from: RetryFrom, nth: number): [string, number, boolean] {
+  if ('step' in from === 'compensation' in from) throw new InvalidOptionError('retryFrom', 'pass step or compensation')
+  if ('step' in from) return [checkText('retryFrom.step', from.step, 200), nth, false]
+  return [compensationOf(checkText('retryFrom.compensation', from.compensation, 200), nth), 1, true]
 }
 
 export interface TerminateOptions {

@@ -2,25 +2,45 @@ import type { Signal } from './journal.ts'
 
 /** The signals that a run has not consumed, in the order in which they were sent. */
 export class ReceivedSignals {
-  readonly #signals: Signal[] = []
+  readonly #byName = new Map<string, Signal[]>()
   /** Also those that were taken: a look that began before their record was stored finds them again. */
   readonly #known = new Set<string>()
+  readonly #hasAll: boolean
+  readonly #receive: (names: readonly string[]) => Promise<readonly Signal[]>
 
-  constructor(signals: readonly Signal[]) {
-    this.add(signals)
+  /** Undefined: there are many. Those of a name are asked for when the run waits for it. */
+  constructor(
+    signals: readonly Signal[] | undefined,
+    receive: (names: readonly string[]) => Promise<readonly Signal[]>,
+  ) {
+    this.#hasAll = signals !== undefined
+    this.#receive = receive
+    this.add(signals ?? [])
+  }
+
+  /** Asks for signals of these names, if some may have been left out. */
+  async prepare(names: readonly string[]): Promise<void> {
+    const missing = this.#hasAll ? [] : names.filter((name) => !this.#byName.has(name))
+    if (missing.length > 0) this.add(await this.#receive(missing))
   }
 
   /** The first of this name, for one wait only. */
   take(name: string): Signal | undefined {
-    const index = this.#signals.findIndex((signal) => signal.name === name)
-    return index < 0 ? undefined : this.#signals.splice(index, 1)[0]
+    const signals = this.#byName.get(name)
+    const first = signals?.shift()
+    if (signals?.length === 0) this.#byName.delete(name)
+    return first
   }
 
   /** Whether some of these were not known. */
   add(signals: readonly Signal[]): boolean {
     const fresh = signals.filter(({ id }) => !this.#known.has(id))
-    for (const { id } of fresh) this.#known.add(id)
-    this.#signals.push(...fresh)
+    for (const signal of fresh) {
+      this.#known.add(signal.id)
+      const ofName = this.#byName.get(signal.name)
+      if (ofName === undefined) this.#byName.set(signal.name, [signal])
+      else ofName.push(signal)
+    }
     return fresh.length > 0
   }
 }

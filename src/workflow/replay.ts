@@ -22,6 +22,8 @@ export class Replay {
   readonly #count = new Map<string, number>()
   readonly #asked = new Map<number, (entry: Entry) => void>()
   #next = 0
+  /** The continuation of the last one that was delivered may not have run yet. */
+  #isFollowed = false
 
   constructor(entries: readonly Entry[]) {
     // The last one of a call counts.
@@ -45,7 +47,7 @@ export class Replay {
   deliver(entry: Entry): Promise<Entry> {
     return new Promise((resolve) => {
       this.#asked.set(entry.place, resolve)
-      this.#deliverNext()
+      if (!this.#isFollowed) this.#deliverNext()
     })
   }
 
@@ -72,7 +74,12 @@ export class Replay {
     this.#next++
     this.#asked.delete(entry!.place)
     resolve(entry!)
-    if (this.#asked.size > 0) setImmediate(() => this.#deliverNext())
+    // Also if no other was asked for: another branch may ask in this turn, before the continuation of this one has run.
+    this.#isFollowed = true
+    setImmediate(() => {
+      this.#isFollowed = false
+      this.#deliverNext()
+    })
   }
 }
 

@@ -32,6 +32,11 @@ export interface Wait<Result> extends PromiseLike<Result> {
   readonly __waited?: Result
 }
 
+export interface SleepOptions {
+  /** Tells it from others when the code is changed. Default: sleep, and sleeps are counted. */
+  readonly name?: StepName
+}
+
 export interface JobStepOptions {
   /** Default: the kind's name. */
   readonly name?: StepName
@@ -70,7 +75,7 @@ export interface Run {
   /** A step in a transaction of this database: its writes and its record commit together, so they happen exactly once. */
   tx<Result>(name: StepName, work: (tx: ClientBase) => Promise<Result>): Promise<Result>
   /** Sleeps for seconds or months. While it waits, the run has no process. */
-  sleep(duration: Duration): Wait<void>
+  sleep(duration: Duration, options?: SleepOptions): Wait<void>
   /** The next signal of this name that was sent to the run, also if it came early. */
   signal<Payload = unknown>(name: string): Wait<Payload>
   signal<S extends Schema>(name: string, schema: S): Wait<SchemaOutput<S>>

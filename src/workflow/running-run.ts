@@ -14,7 +14,7 @@ import { cancelOne } from '../jobs/operator.ts'
 import { progress } from '../jobs/outcome.ts'
 import type { Call } from './replay.ts'
 import { checkRetry } from './retry.ts'
-import type { ChildOptions, JobStepOptions, Run, Step, StepName, StepOptions, Wait } from './run.ts'
+import type { ChildOptions, JobStepOptions, Run, SleepOptions, Step, StepName, StepOptions, Wait } from './run.ts'
 import type { Slice } from './slice.ts'
 import { checkSignalName } from './start.ts'
 import { CHILDREN } from './step.sql.ts'
@@ -63,10 +63,11 @@ export class RunningRun implements Run {
     return handled(this.#tx(name, work))
   }
 
-  sleep(duration: Duration): Wait<void> {
+  sleep(duration: Duration, options: SleepOptions = {}): Wait<void> {
     const ms = durationMs('sleep', duration)
-    this.#check('sleep', 'sleep')
-    return new SleepWait(this.#slice, this.#slice.call('sleep', 'sleep'), ms)
+    checkOptions('run.sleep', options, ['name'])
+    const named = this.#check('sleep', options.name ?? 'sleep')
+    return new SleepWait(this.#slice, this.#slice.call('sleep', named), ms)
   }
 
   signal<Payload>(name: string, schema?: Schema): Wait<Payload> {
@@ -120,7 +121,7 @@ export class RunningRun implements Run {
 
   async #compensate(reason: string): Promise<never> {
     checkText('compensate', reason, 1_000)
-    await this.steps.undo()
+    await this.steps.undo(reason)
     throw new Cancel(reason)
   }
 

@@ -12,13 +12,14 @@
  * have passed without a call. So code must await nothing but its run between steps; anything else belongs into a step.
  */
 import { CENTURY_MS } from '../core/duration.ts'
-import { CancelRequestedError, InvalidOptionError, LeaseLostError, TimedOutError } from '../core/errors.ts'
+import { CancelRequestedError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
 import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
+import { Cancellation } from './cancellation.ts'
 import type { Carrier } from './carrier.ts'
 import { StoppedError, WorkflowChangedError } from './errors.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
-import { OpenWaits } from './open-waits.ts'
+import { OpenWaits, type Ready } from './open-waits.ts'
 import { ReceivedSignals } from './received-signals.ts'
 import { type NewRecord, Records } from './records.ts'
 import { type Call, Replay } from './replay.ts'
@@ -27,6 +28,8 @@ import type { Workflow } from './workflow.ts'
 
 /** Code that awaits something else than its run may take this long to reach the names on record. */
 const LATE_MS = 1_000
+/** Less than the first delay of the default policy, which tests pass over by their clock. */
+const SHORT_MS = 250
 
 export class Slice {
   readonly carrier: Carrier
@@ -46,9 +49,7 @@ export class Slice {
   readonly #whenIdle: (() => void)[] = []
   readonly #stillness = new Stillness(() => this.#isQuiet())
   readonly records: Records
-  /** Why its code may go on no more: its cancellation was requested, or its deadline has passed. */
-  #cancelled: CancelRequestedError | TimedOutError | undefined
-  readonly #deadlineAt: number
+  readonly cancellation: Cancellation
   #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
   #isOver = false
@@ -60,30 +61,22 @@ export class Slice {
 
   constructor(workflow: Pick<Workflow, 'kind' | 'deadlineMs'>, carrier: Carrier, loaded: Loaded, journal: Journal) {
     this.#workflow = workflow.kind.name
-    this.#deadlineAt = loaded.startedAt + (workflow.deadlineMs ?? Number.POSITIVE_INFINITY)
     this.carrier = carrier
     this.journal = journal
     this.runId = loaded.runId
     this.replay = new Replay(loaded.entries)
     this.#isLive = loaded.entries.length === 0
-    this.signals = new ReceivedSignals(loaded.signals)
+    const receive = (names: readonly string[]) =>
+      this.busy(() => journal.receive(carrier.claimed, names, () => carrier.leaseIsOurs()))
+    this.signals = new ReceivedSignals(loaded.signals, receive)
     this.records = new Records(carrier.claimed, loaded.entries.at(-1)?.place ?? 0)
-    if (loaded.cancelled !== undefined) this.#cancelled = new CancelRequestedError(carrier.claimed.jobId)
-    else if (this.#deadlineAt <= monotonicMs()) this.#cancelled = new TimedOutError('The run', workflow.deadlineMs!)
+    this.cancellation = new Cancellation(carrier.claimed.jobId, loaded, workflow.deadlineMs)
     this.over = new Promise((_, reject) => {
       this.#end = reject
     })
     this.over.catch(() => {})
     if (carrier.signal.aborted) this.#abort(carrier.signal.reason)
     else carrier.signal.addEventListener('abort', () => this.#abort(carrier.signal.reason), { once: true })
-  }
-
-  get isCancelled(): boolean {
-    return this.#cancelled !== undefined
-  }
-
-  get isLate(): boolean {
-    return this.#cancelled instanceof TimedOutError
   }
 
   /** No branch goes on from here: what was done is going to be undone. Resolves when the steps that run have ended. */
@@ -95,7 +88,7 @@ export class Slice {
       if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
       await this.#stillness.rest()
     } while (this.#busy > 0 || this.replay.isDelivering)
-    if (!this.#isLive && !this.isCancelled) this.#checkReached()
+    if (!this.#isLive && !this.cancellation.isCancelled) this.#checkReached()
     this.#isLive = true
   }
 
@@ -111,9 +104,9 @@ export class Slice {
     return new Promise(() => {})
   }
 
-  /** Whether a signal or a child that ends may let a wait go on. */
-  get awaitsSignals(): boolean {
-    return !this.#isOver && this.#waits.names.length > 0
+  /** Names of signals that may let a wait go on. */
+  get awaited(): readonly string[] {
+    return this.#isOver ? [] : this.#waits.names
   }
 
   /** A call of the code. */
@@ -167,7 +160,7 @@ export class Slice {
       this.#stillness.watch()
       await new Promise<void>((resolve, reject) => this.#atGate.push({ resolve, reject }))
     }
-    if (this.#cancelled !== undefined && !isUndoing) throw this.#cancelled
+    if (!isUndoing) this.cancellation.check()
   }
 
   /** Whether the run comes here for the first time. False: it has done what comes after this, in an earlier slice. */
@@ -177,8 +170,11 @@ export class Slice {
     return new Promise((resolve) => this.#asking.push(resolve))
   }
 
-  waitUntil(at: number): Promise<true> {
-    return this.wait([], at, () => (at <= monotonicMs() ? true : undefined))
+  /** Until the next attempt. To park costs more than a short wait, and takes longer. */
+  async waitUntil(at: number, call: Call): Promise<void> {
+    const ms = at - monotonicMs()
+    if (ms <= SHORT_MS) await this.busy(() => sleep(Math.max(0, Math.ceil(ms))))
+    else await this.wait([], at, () => (at <= monotonicMs() ? true : undefined), call.type === 'compensation')
   }
 
   /** The run does not park meanwhile. */
@@ -216,9 +212,11 @@ export class Slice {
   }
 
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
-  async wait<T>(names: readonly string[], until: number | undefined, ready: () => T | undefined): Promise<T> {
+  async wait<T>(names: readonly string[], until: number | undefined, ready: Ready<T>, undoes = false): Promise<T> {
     if (this.#isOver) return this.abandon()
-    if (this.#cancelled !== undefined && !this.#isCompensating) throw this.#cancelled
+    // A branch may have passed the gate before the run was to be undone.
+    if (this.#isCompensating && !undoes) throw new StoppedError()
+    if (!undoes) this.cancellation.check()
     this.#stillness.watch()
     return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)
   }
@@ -247,7 +245,7 @@ export class Slice {
   }
 
   #abort(reason: unknown): void {
-    if (reason instanceof CancelRequestedError) this.#cancelled ??= reason
+    if (reason instanceof CancelRequestedError) this.cancellation.request(reason)
     else this.#stop(reason)
     this.aborting.abort(reason)
     if (this.#isOver || this.#isCompensating || !this.#isLive) return
@@ -267,21 +265,23 @@ export class Slice {
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
       this.#alarm.set(this.#waits.until)
-    } else if (!this.#isLive) this.#endReplay()
+    } else if (this.replay.isDelivering) this.#stillness.watch()
+    else if (!this.#isLive) this.#endReplay()
     else if (this.#waits.size > 0) this.#park()
   }
 
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
     if (this.#atGate.length + this.#asking.length === 0 && !isStuck) return
-    if ((unreached.length > 0 || isStuck) && !this.isCancelled) {
-      if (this.#asking.length > 0) this.#answer(false)
-      else void this.#giveTime(this.#stillness.calls)
-      return
+    const isBehind = unreached.length > 0 || isStuck
+    // Also in a run that is cancelled: what is on record must be reached to be undone.
+    if (isBehind && this.#asking.length > 0) this.#answer(false)
+    else if (isBehind && !this.cancellation.isCancelled) void this.#giveTime(this.#stillness.calls)
+    else {
+      this.#isLive = true
+      this.#answer(true)
+      for (const { resolve } of this.#atGate.splice(0)) resolve()
     }
-    this.#isLive = true
-    this.#answer(true)
-    for (const { resolve } of this.#atGate.splice(0)) resolve()
   }
 
   #answer(isNew: boolean): void {
@@ -297,9 +297,9 @@ export class Slice {
 
   #park(): void {
     const { names } = this.#waits
-    const until = Math.min(this.#deadlineAt, this.#waits.until)
+    const until = Math.min(this.cancellation.deadlineAt, this.#waits.until)
     const delayMs = Math.min(Math.max(0, until - monotonicMs()), CENTURY_MS)
     // Without names, if it knows of its cancellation: then a request for it does not wake the run (job.settle).
-    this.#stop(new Snooze(delayMs, this.isCancelled ? undefined : names))
+    this.#stop(new Snooze(delayMs, this.cancellation.isCancelled ? undefined : names))
   }
 }

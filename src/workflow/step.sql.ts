@@ -51,7 +51,9 @@ select id from leasehold.job where id = $1 and claim_id = $2 for share`
 export const START_CHILD = `-- step.start_child
 select leasehold.start_child($1, $2, $3, $4, $5, $6, $7, $8::jsonb, $9::jsonb, $10) as child`
 
-// All that is on record of these runs, and the signals that they have not consumed. A run that is not held any more has no row.
+// All that is on record of these runs, and the signals that they have not consumed. A run that is not held any more has no row. A run
+// may have any number of signals that it does not wait for. If there are as many as the limit, which are here is not known,
+// and the run asks for those of the names that it waits for (RECEIVE).
 //   $1 job ids  $2 claim ids
 export const LOAD = `-- step.load
 with run as materialized (
@@ -76,7 +78,20 @@ from run cross join lateral (
 union all
 select 'signal', s.job_id, null, s.name, null, null, null, null, null, s.id, s.payload::text, null
 from run cross join lateral (
-  select * from leasehold.signal where signal.job_id = run.id and signal.salt = run.salt and not consumed limit 10000
+  select * from leasehold.signal where signal.job_id = run.id and signal.salt = run.salt and not consumed limit 1000
+) s`
+
+// The first signals of a name that a run has not consumed.   $1 job ids  $2 claim ids  $3 names
+export const RECEIVE = `-- signal.receive
+select i.position, s.id, s.name, s.payload::text as payload
+from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[])) with ordinality as i (job_id, claim_id, name, position)
+cross join lateral (
+  select job.id, job.salt from leasehold.job where job.id = i.job_id and job.claim_id = i.claim_id limit 1
+) j
+cross join lateral (
+  select signal.id, signal.name, signal.payload from leasehold.signal
+  where signal.job_id = j.id and signal.name = i.name and not consumed and signal.salt = j.salt
+  order by signal.id limit 100
 ) s`
 
 //   $1 workflow  $2 run id  $3 name  $4 payload  $5 idempotency key

@@ -9,7 +9,7 @@ import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { withTransaction } from '../db/transaction.ts'
 import { effectKey } from '../effects/key.ts'
-import { StepFailedError } from './errors.ts'
+import { NotUndoneError, StepFailedError } from './errors.ts'
 import type { Entry } from './journal.ts'
 import type { NewRecord, Turn } from './records.ts'
 import { type Call, hasEnded } from './replay.ts'
@@ -26,6 +26,11 @@ const inside = new AsyncLocalStorage<string>()
 
 export function currentStep(): string | undefined {
   return inside.getStore()
+}
+
+/** The name of what undoes a step. */
+export function compensationOf(step: string, nth: number): string {
+  return nth === 1 ? step : `${step}#${nth}`
 }
 
 /** Makes one attempt, and stores its record. */
@@ -76,15 +81,17 @@ export class Steps {
 
   /**
    * Undoes what was recorded, the last step first, each by a step of its own. Branches that still run end first: their
-   * steps are undone, too.
+   * steps are undone, too. If a compensation fails for good, the others run still, and it throws at the end.
    */
-  async undo(): Promise<void> {
+  async undo(why: string): Promise<void> {
     await this.#slice.endBranches()
+    const failed: Entry[] = []
     for (const { call, result, undo, retry } of this.#compensations.splice(0).toReversed()) {
-      const name = call.nth === 1 ? call.name : `${call.name}#${call.nth}`
-      const undoing = this.#slice.call('compensation', name)
-      resultOf(await this.run(undoing, retry, (step) => undo(result as never, step)))
+      const undoing = this.#slice.call('compensation', compensationOf(call.name, call.nth))
+      const entry = await this.run(undoing, retry, (step) => undo(result as never, step))
+      if (entry.state === 'failed') failed.push(entry)
     }
+    if (failed.length > 0) throw new NotUndoneError(failed, why)
   }
 
   async #attempts(call: Call, retry: RetryPolicy, attemptOnce: Attempt): Promise<Entry> {
@@ -93,7 +100,10 @@ export class Steps {
     if (entry !== undefined && hasEnded(entry)) return slice.deliver(entry)
     await slice.gate(call)
     for (let attempt = (entry?.attempt ?? 0) + 1; ; attempt++) {
-      if (entry?.wakeAt !== undefined) await slice.waitUntil(entry.wakeAt)
+      if (entry?.wakeAt !== undefined) {
+        await slice.waitUntil(entry.wakeAt, call)
+        await slice.gate(call)
+      }
       const startedAt = monotonicMs()
       try {
         return await attemptOnce(attempt, startedAt)
@@ -144,7 +154,9 @@ export class Steps {
     const { claimed } = this.#slice.carrier
     // That of a cancelled run is aborted, and its compensations go on.
     const signal =
-      type === 'compensation' && this.#slice.isCancelled ? new AbortController().signal : this.#slice.aborting.signal
+      type === 'compensation' && this.#slice.cancellation.isCancelled
+        ? new AbortController().signal
+        : this.#slice.aborting.signal
     return { attempt, signal, effectKey: effectKey(claimed, `${type} ${name} ${nth}`) }
   }
 }

@@ -17,17 +17,46 @@ export interface Answer {
   readonly signal?: Signal
 }
 
-/** Made by a call of the code; nothing happens before it is awaited or passed to any(). */
+/**
+ * Made by a call of the code; nothing happens before it is awaited or passed to any(). It ends once: what it ended with is its
+ * value wherever it is used, awaited or in any(), and however often.
+ */
 export abstract class Waitable<Result> implements Wait<Result> {
   protected readonly slice: Slice
   readonly call: Call
   readonly #read: (entry: Pick<Entry, 'state' | 'result' | 'error'>) => unknown
   #promise: Promise<Result> | undefined
+  #answer: Answer | undefined
+  #begun: Promise<void> | undefined
 
   constructor(slice: Slice, call: Call, read: Waitable<Result>['read']) {
     this.slice = slice
     this.call = call
     this.#read = read
+    const { entry } = call
+    if (entry !== undefined && hasEnded(entry)) this.#answer = answerOf(entry)
+  }
+
+  /** Records what must be known to wait for it, once. Returns the names of signals that may end it. */
+  async begin(): Promise<readonly string[]> {
+    if (this.#answer !== undefined) return []
+    this.#begun ??= this.prepare()
+    await this.#begun
+    return this.names
+  }
+
+  /** Undefined while it has not ended. */
+  answer(): Answer | undefined {
+    this.#answer ??= this.ready()
+    return this.#answer
+  }
+
+  /** It was the first of several, in this slice or an earlier one. Awaited from here on it has its value at once. */
+  won(entry: Pick<Entry, 'state' | 'result' | 'error'>): void {
+    this.#answer ??= answerOf(entry)
+    if (this.#promise !== undefined) return
+    this.#promise = (async () => this.#read(entry))() as Promise<Result>
+    this.#promise.catch(() => {}) // Code may await it later, or never.
   }
 
   /** The value of a record, or what it throws. */
@@ -36,13 +65,12 @@ export abstract class Waitable<Result> implements Wait<Result> {
   }
 
   /** Names of the signals that may end it, once it is prepared. */
-  abstract readonly names: readonly string[]
+  protected abstract readonly names: readonly string[]
   /** When it ends by itself, on the monotonic clock. */
   abstract readonly until: number | undefined
-  /** Records what must be known to wait for it. */
-  abstract prepare(): Promise<void>
-  /** Undefined while it has not ended. Takes the signal that ended it. */
-  abstract ready(): Answer | undefined
+  protected abstract prepare(): Promise<void>
+  /** Undefined while it has not ended. Takes the signal that ended it, so it is called until it has an answer. */
+  protected abstract ready(): Answer | undefined
 
   // biome-ignore lint/suspicious/noThenProperty: it is awaited, and does nothing before that.
   then<One = Result, Other = never>(
@@ -61,10 +89,15 @@ export abstract class Waitable<Result> implements Wait<Result> {
     if (entry !== undefined && hasEnded(entry)) return this.#read(await this.slice.deliver(entry))
     // Also one that was begun: its end is not on record, so everything on record came before it.
     await this.slice.gate(this.call)
-    await this.prepare()
-    const answer = await this.slice.wait(this.names, this.until, () => this.ready())
+    const names = await this.begin()
+    await this.slice.signals.prepare(names)
+    const answer = await this.slice.wait(names, this.until, () => this.answer())
     return this.#read(await this.slice.record(this.call, recordOf(answer)))
   }
+}
+
+function answerOf({ state, result, error }: Pick<Entry, 'state' | 'result' | 'error'>): Answer {
+  return state === 'failed' ? { result: null, error: error ?? '{}' } : { result }
 }
 
 function recordOf({ result, error, signal }: Answer) {
@@ -83,25 +116,25 @@ export class SleepWait extends Waitable<void> {
     this.#until = call.entry?.wakeAt
   }
 
-  readonly names = []
+  protected readonly names = []
 
   get until() {
     return this.#until
   }
 
-  async prepare(): Promise<void> {
+  protected async prepare(): Promise<void> {
     if (this.#until !== undefined) return
     const { wakeAt } = await this.slice.record(this.call, { state: 'waiting', wakeMs: this.#ms })
     this.#until = wakeAt
   }
 
-  ready(): Answer | undefined {
+  protected ready(): Answer | undefined {
     return this.#until !== undefined && this.#until <= monotonicMs() ? { result: null } : undefined
   }
 }
 
 export class SignalWait<Payload> extends Waitable<Payload> {
-  readonly names: readonly string[]
+  protected readonly names: readonly string[]
   readonly until = undefined
 
   constructor(slice: Slice, call: Call, schema: Schema | undefined) {
@@ -112,9 +145,9 @@ export class SignalWait<Payload> extends Waitable<Payload> {
     this.names = [call.name]
   }
 
-  async prepare(): Promise<void> {}
+  protected async prepare(): Promise<void> {}
 
-  ready(): Answer | undefined {
+  protected ready(): Answer | undefined {
     const signal = this.slice.signals.take(this.call.name)
     return signal === undefined ? undefined : { result: signal.payload, signal }
   }
@@ -138,15 +171,15 @@ export class JobWait<Result> extends Waitable<Result> {
   }
 
   /** As leasehold.notify_parent() names it. */
-  get names() {
+  protected get names() {
     return [`job ${this.#childId}`]
   }
 
-  async prepare(): Promise<void> {
+  protected async prepare(): Promise<void> {
     this.#childId ??= await this.#start(this.call)
   }
 
-  ready(): Answer | undefined {
+  protected ready(): Answer | undefined {
     const signal = this.slice.signals.take(this.names[0]!)
     if (signal === undefined) return undefined
     const { status, result, error }: ChildEnd = JSON.parse(signal.payload!)
@@ -165,7 +198,10 @@ export async function firstOf(
 ): Promise<{ readonly name: string; readonly value: unknown }> {
   const entry = call.entry === undefined ? await waitForFirst(slice, call, waits) : await slice.deliver(call.entry)
   const { name, result, error }: First = JSON.parse(entry.result!)
-  return { name, value: await waits[name]!.read({ state: error === null ? 'recorded' : 'failed', result, error }) }
+  const wait = waits[name]!
+  const ended = { state: error === null ? ('recorded' as const) : ('failed' as const), result, error }
+  wait.won(ended)
+  return { name, value: await wait.read(ended) }
 }
 
 /** JSON texts inside of JSON. */
@@ -182,16 +218,17 @@ async function waitForFirst(
 ): Promise<Entry> {
   await slice.gate(call)
   const all = Object.entries(waits)
-  for (const [, wait] of all) await wait.prepare()
+  const names: string[] = []
+  for (const [, wait] of all) names.push(...(await wait.begin()))
   const ready = () => {
     for (const [name, wait] of all) {
-      const answer = wait.ready()
+      const answer = wait.answer()
       if (answer !== undefined) return { name, answer }
     }
     return undefined
   }
   const until = Math.min(...all.map(([, wait]) => wait.until ?? Number.POSITIVE_INFINITY))
-  const names = all.flatMap(([, wait]) => wait.names)
+  await slice.signals.prepare(names)
   const { name, answer } = await slice.wait(names, until === Number.POSITIVE_INFINITY ? undefined : until, ready)
   const { result, error = null, signal } = answer
   const first: First = { name, result, error }

@@ -13,6 +13,7 @@ import {
   type SendResult,
   type Transport,
 } from '../../src/outbox/transport.ts'
+import { gate } from '../support/gate.ts'
 import type { Needs } from '../support/optional-program.ts'
 import { until } from '../support/until.ts'
 import { lastFirst } from '../support/worker.ts'
@@ -161,6 +162,60 @@ export function conforms(title: string, open: Open, needed: Needs, { hasBroker =
       }
     },
   )
+
+  check('a transport that takes runs keeps the order of a key', async ({ transport }) => {
+    assert.ok(transport.ordering === 'key' || transport.takesRuns !== true)
+  })
+
+  check(
+    'of a key it begins no event before the one before it is acknowledged, if it states an order',
+    async (opened) => {
+      if (opened.transport.ordering === 'none') return
+      const gates = Object.fromEntries(['a1', 'b1', 'a2', 'a3'].map((name) => [name, gate()]))
+      const begun: string[] = []
+      const transport = opened.holding((name) => {
+        begun.push(name)
+        return gates[name]!.opened
+      })
+      const sent = Object.keys(gates).map((name) => event({ key: name[0]!, data: Buffer.from(name) }))
+      const sending = sendAll(transport, sent)
+      gates.b1!.open()
+      for (const [nth, name] of ['a1', 'a2', 'a3'].entries()) {
+        await until(`${name} has begun`, () => begun.includes(name))
+        assert.deepEqual(
+          begun.filter((each) => each.startsWith('a')),
+          ['a1', 'a2', 'a3'].slice(0, nth + 1),
+        )
+        gates[name]!.open()
+      }
+      assert.deepEqual(outcomes(await sending), acknowledged(4))
+      const ofKey = (await opened.received(4)).filter(({ key }) => key === 'a')
+      assert.deepEqual(ids(ofKey), [sent[0]!.id, sent[2]!.id, sent[3]!.id])
+    },
+  )
+
+  for (const forGood of [false, true]) {
+    const outcome = forGood ? 'refused_for_good' : 'refused_for_now'
+    check(
+      `after an event that is ${outcome}, none of its key in the batch is accepted, and all others are`,
+      async (opened) => {
+        if (opened.transport.ordering === 'none') return
+        const transport = await opened.refusing('bad', forGood)
+        const [a1, a2, b1, a3, b2, a4] = ['a', 'a', 'b', 'a', 'b', 'a'].map((key, nth) =>
+          event({ key, type: nth === 1 ? 'bad' : 'shop.order.paid' }),
+        ) as [OutgoingEvent, OutgoingEvent, OutgoingEvent, OutgoingEvent, OutgoingEvent, OutgoingEvent]
+        const results = outcomes(await sendAll(transport, [a1, a2, b1, a3, b2, a4]))
+        assert.deepEqual(
+          [results[0], results[1], results[2], results[4]],
+          ['acknowledged', outcome, ...acknowledged(2)],
+        )
+        assert.deepEqual([results[3], results[5]], ['refused_for_now', 'refused_for_now'], 'they are not to blame')
+        const got = await opened.received(3)
+        assert.deepEqual(ids(got.filter(({ key }) => key === 'a')), [a1.id])
+        assert.deepEqual(ids(got.filter(({ key }) => key === 'b')), ids([b1, b2]))
+      },
+    )
+  }
 
   if (!hasBroker) return
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ACTS, ORDERS } from '../../demo/outbox/scale.ts'
-import { Demo } from '../support/demo.ts'
+import { checkInterrupt, checkUsage, Demo } from '../support/demo.ts'
 import { needsNatsCluster } from '../support/optional-program.ts'
 
 const PROGRAM = 'demo/outbox/run.ts'
@@ -50,19 +50,6 @@ test('without outbox and inbox the demo loses and doubles', needed, async (t) =>
   await demo.untilGone()
 })
 
-test('Ctrl-C leaves nothing behind', needed, async (t) => {
-  const demo = new Demo(t, PROGRAM)
-  await demo.printed('Act 2, the relay')
-  demo.kill('SIGINT')
-  assert.equal(await demo.ended, 130, demo.output)
-  await demo.untilGone()
-})
+test('Ctrl-C leaves nothing behind', needed, (t) => checkInterrupt(t, PROGRAM, 'Act 2, the relay'))
 
-test('the demo prints its usage, and refuses unknown arguments', async (t) => {
-  const asked = new Demo(t, PROGRAM, '--help')
-  assert.equal(await asked.ended, 0)
-  assert.match(asked.output, /^Usage: npm run demo:outbox/)
-  const wrong = new Demo(t, PROGRAM, '--guarded')
-  assert.equal(await wrong.ended, 2)
-  assert.match(wrong.output, /--guarded.*\nUsage: npm run demo:outbox/s)
-})
+test('the demo prints its usage, and refuses unknown arguments', (t) => checkUsage(t, PROGRAM, 'demo:outbox'))

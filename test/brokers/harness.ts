@@ -21,6 +21,8 @@ export interface Opened {
   refusing(type: string, forGood: boolean): Promise<Transport>
   /** The same, whose broker does what is asked, and whose reply is lost. */
   deaf(): Transport
+  /** The same, whose broker stores an event, and acknowledges it, after this has resolved for its data. */
+  holding(hold: (data: string) => Promise<void>): Transport
   /** All that a receiver gets, in order; at least this many. */
   received(atLeast: number): Promise<ReceivedEvent[]>
   /** Kills the broker. Returns how to start it again, with what it has stored; undefined: its store does not outlive it. */
@@ -47,6 +49,11 @@ export const openInProcess: Open = async () => {
       inProcess((event) => {
         receive(event)
         throw new Error('after it was received')
+      }),
+    holding: (hold) =>
+      inProcess(async (event) => {
+        await hold(String(event.data))
+        receive(event)
       }),
     received: async () => got.splice(0),
     kill: () => Promise.reject(new Error('there is no broker')),
@@ -103,6 +110,15 @@ export const openSqs = (isFifo: boolean): Open => {
         })
         return new SqsTransport(deaf, { queueUrl })
       },
+      holding: (hold) => {
+        const held = throughSqs(client, async (_, send, command) => {
+          const { input } = command as unknown as { input: { Entries: { MessageBody: string }[] } }
+          const events = input.Entries.map(({ MessageBody }) => eventOf({ text: MessageBody, attributes: {} }))
+          await Promise.all(events.map(({ data }) => hold(String(data))))
+          return send()
+        })
+        return new SqsTransport(held, { queueUrl })
+      },
       received: async (atLeast) => {
         for (;;) {
           const some = await receive()
@@ -149,6 +165,13 @@ export const openNats: Open = async (undo) => {
         return new Promise(() => {})
       })
       return new NatsTransport(deaf, { subject, timeout: '500ms' })
+    },
+    holding: (hold) => {
+      const held = throughNats(connection, async (_, body, send) => {
+        await hold(body)
+        return send()
+      })
+      return new NatsTransport(held, { subject, timeout: '30s' })
     },
     received: async (atLeast) => {
       for (;;) {

@@ -36,18 +36,20 @@ test('a queue that is no longer busy is marked free', async () => {
   assert.deepEqual(rows, [{ queue: 'd' }])
 })
 
-test('a fleet is the workers that serve the queue, run, and were seen lately', async () => {
-  const add = (queue: string, seenAgo: string, stopped: boolean) =>
+test('a fleet is the workers that claim from the queue: not those that drain, died, stopped or claim by hand', async () => {
+  const add = (queue: string, ended?: 'draining_at' | 'dead_at' | 'stopped_at', mode = 'worker') =>
     db.pool.query(
-      `insert into leasehold.worker (id, label, version, kinds, queues, started_at, last_seen_at, stopped_at)
-       values (gen_random_uuid(), 'w', '0', '{}', array['also', $1], now(), leasehold.clock() - $2::interval,
-         case when $3 then now() end)`,
-      [queue, seenAgo, stopped],
+      `insert into leasehold.worker (id, label, version, mode, kinds, queues, started_at, last_seen_at, ${ended ?? 'draining_at'})
+       values (gen_random_uuid(), 'w', '0', $2, '{}', array['also', $1], now(), now(), case when $3 then now() end)`,
+      [queue, mode, ended !== undefined],
     )
-  await add('f', '0', false)
-  await add('f', '1 s', false)
-  await add('f', '1 hour', false)
-  await add('f', '0', true)
-  await add('g', '0', false)
+  await add('f')
+  await add('f')
+  await add('f', 'draining_at')
+  await add('f', 'dead_at')
+  await add('f', 'stopped_at')
+  await add('f', undefined, 'by_hand')
+  await add('f', undefined, 'once')
+  await add('g')
   assert.equal(await fleetOf(new Lane(db.pool), 'f'), 2)
 })

@@ -65,6 +65,22 @@ for (const [what, limits, sizeOf] of [
   })
 }
 
+test('in process: after an abort no more events of a key are received', async () => {
+  const abort = new AbortController()
+  const received: string[] = []
+  const transport = inProcess(({ id }) => {
+    received.push(id)
+    abort.abort()
+  })
+  const events = ['first', 'second'].map((id) => ({ id, key: 'k' }) as OutgoingEvent)
+  const results = await transport.send(events, abort.signal)
+  assert.deepEqual(received, ['first'])
+  assert.deepEqual(
+    results.map(({ outcome }) => outcome),
+    ['acknowledged', 'refused_for_now'],
+  )
+})
+
 test('a transport that does not take runs gets one event of a key at a time', async (t) => {
   const { publishMany, destination, relay } = await outboxScene(t)
   const billing = await destination('billing')

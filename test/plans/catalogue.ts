@@ -167,6 +167,7 @@ export const HOT: Record<string, Hot> = {
     ],
   },
   LOAD_RUNS: { sql: stepSql.LOAD, args: [IDS, CLAIM_IDS] },
+  RECEIVE: { sql: stepSql.RECEIVE, args: [IDS, CLAIM_IDS, repeated("'go'", 'text')] },
   HOLD_RUN: { sql: stepSql.HOLD_RUN, args: ['1', '1'] },
   PROGRESS: { sql: outcomeSql.PROGRESS, args: ['1', '1', "'1'"] },
   HOLD: { sql: outcomeSql.HOLD, args: ['1', '1'] },
@@ -238,7 +239,7 @@ export const COLD = [
   ...Object.values(configurationSql), // a row per queue and kind, sent by a deploy and by a worker that starts
   ...Object.values(orderSql), // sent by a person, and by one worker every ten seconds
   ...Object.values(pauseSql), // the same rows, of which those that are paused have an index of their own
-  ...Object.values(registrySql), // a row per worker process, written by its primary key and pruned by a scan
+  ...Object.values(registrySql), // a row per worker process: test/plans/fleet.test.ts; pruned by a scan
 ]
 
 export const ALL = [

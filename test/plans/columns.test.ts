@@ -57,6 +57,7 @@ const LEFT_OUT_OF_ARCHIVE = {
   crashes: 'the job has ended',
   blocked: 'the job has ended',
   key_seq: 'the job has left its key',
+  line: 'the job has left its line',
   salt: 'effect keys are for jobs that can run again',
   parent_id: 'the parent was notified',
 }
@@ -64,6 +65,7 @@ const LEFT_OUT_OF_DEAD_LETTERS = {
   ...OF_THE_RUN,
   cancel_reason: 'a cancelled job is no dead letter',
   blocked: 'blocks_key is whether it is in the way of its key',
+  line: 'a redrive asks anew whether the queue is on the ring',
 }
 const SET_BY_A_CLAIM = {
   lease_generation: 'the first claim sets it',
@@ -77,6 +79,7 @@ const LEFT_OUT_OF_ENQUEUE = {
   crashes: 'the sweep counts it',
   blocked: 'false by default',
   key_seq: 'null in a queue that is neither ordered nor fair',
+  line: '0 in a queue that is not on the ring',
   cancel_requested_at: 'cancel sets it',
   cancel_reason: 'cancel sets it',
   progress: 'a running handler sets it',
@@ -137,7 +140,7 @@ test('each enqueue stores every column that a producer can set', async () => {
   assert.deepEqual([...lists['leasehold.enqueue()']].sort(), all)
   assert.deepEqual([...lists.ENQUEUE_KEYED].sort(), all)
   const [inOrder] = insertsInto('job', await sourceOf('enqueue_in_order'))
-  assert.deepEqual([...inOrder!].sort(), [...all, 'blocked', 'key_seq'].sort())
+  assert.deepEqual([...inOrder!].sort(), [...all, 'blocked', 'key_seq', 'line'].sort())
   assert.deepEqual([...lists.ENQUEUE].sort(), plain)
   assert.deepEqual(
     [...lists.ENQUEUE_ALIKE].sort(),
@@ -155,6 +158,7 @@ test('the view shows every column of a job, or one derived from it', async () =>
     cancel_reason: 'reason',
     waiting_for: 'label; leasehold.runs',
     parent_id: 'leasehold.steps has the child',
+    line: 'partition_bucket; leasehold.seats',
     salt: 'of no use to a reader',
   }
   assert.deepEqual(

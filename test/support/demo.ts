@@ -62,6 +62,27 @@ export class Demo {
   }
 }
 
+/** Ctrl-C, once it has printed this: it ends with the exit code for that, and nothing of it is left. */
+export async function checkInterrupt(t: TestContext, program: string, printed: string): Promise<void> {
+  const demo = new Demo(t, program)
+  await demo.printed(printed)
+  demo.kill('SIGINT')
+  assert.equal(await demo.ended, 130, demo.output)
+  await demo.untilGone()
+}
+
+/** --help prints how npm runs it, and so does an argument that it does not know. */
+export async function checkUsage(t: TestContext, program: string, script: string): Promise<void> {
+  const asked = new Demo(t, program, '--help')
+  assert.equal(await asked.ended, 0)
+  assert.ok(asked.output.startsWith(`Usage: npm run ${script}`), asked.output)
+  const wrong = new Demo(t, program, '--guarded')
+  assert.equal(await wrong.ended, 2)
+  const [refusal, usage] = wrong.output.split('\n')
+  assert.match(refusal!, /--guarded/)
+  assert.ok(usage!.startsWith(`Usage: npm run ${script}`), wrong.output)
+}
+
 function groupIsAlive(group: number): boolean {
   try {
     return process.kill(-group, 0)

@@ -1,6 +1,7 @@
 // The clocks of this process, moved by a test. They also run by themselves: give things a longer life than a busy machine
 // may take, and move the clock to their end.
 import type { TestContext } from 'node:test'
+import { until } from './until.ts'
 
 export interface MovableClock {
   pass(ms: number): void
@@ -58,4 +59,16 @@ export function movableTimers(t: TestContext, { runByThemselves = true, stands =
       }
     },
   }
+}
+
+/** Lets seconds pass until it has resolved. */
+export async function passUntil(clock: MovableClock, awaited: Promise<unknown>): Promise<void> {
+  let isOver = false
+  void awaited.then(() => {
+    isOver = true
+  })
+  await until('it is over', () => {
+    clock.pass(1_000)
+    return isOver
+  })
 }

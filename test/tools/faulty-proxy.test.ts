@@ -95,6 +95,28 @@ test('a statement does not arrive at a frozen server until the thaw', async (t) 
   await client.end()
 })
 
+test('a statement that the proxy waits for freezes it, and arrives at the thaw, also from a client that has left', async (t) => {
+  const { proxy, pool, ...behind } = await databaseBehindProxy(t)
+  const [client, other] = [behind.client(), behind.client()]
+  await Promise.all([client.connect(), other.connect()])
+  const frozen = proxy.freezeAt('held note')
+  await client.query(`insert into note values ('before')`)
+  const held = client.query(`insert into note values ('held note')`)
+  held.catch(() => {})
+  await frozen
+  const behindIt = other.query(`insert into note values ('another')`)
+  assert.equal(await soon(pool, Promise.race([held, behindIt])), 'pending')
+  assert.equal(await behind.notes(), 1)
+  ;(client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+  proxy.thaw()
+  await behindIt
+  await until('the held note', async () => (await behind.notes()) === 3)
+  void proxy.freezeAt('a last note')
+  proxy.thaw()
+  await other.query(`insert into note values ('a last note')`)
+  await other.end()
+})
+
 test('a reply does not leave a frozen proxy until the thaw', async (t) => {
   const { proxy, pool, ...behind } = await databaseBehindProxy(t)
   const client = behind.client()

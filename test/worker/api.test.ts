@@ -183,6 +183,7 @@ test('cancel ends a pending job, asks a running one to stop, and returns not_fou
       signal.throwIfAborted()
     }),
   ])
+  await next(busy, 'wakeup', ({ by }) => by === 'listen')
   const cancelled = next(busy, 'cancelled')
   const second = (await lh.enqueue(mail, { to: 'bob' })).jobId
   await running.opened

@@ -13,6 +13,7 @@ import {
   withTransaction,
 } from '../../src/index.ts'
 import { gate } from '../support/gate.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { broken, nothingLeft } from '../support/order.ts'
 import { countByStatus } from '../support/queue.ts'
 import { until } from '../support/until.ts'
@@ -123,6 +124,7 @@ test('a job of a batch whose lease was lost is refused, and the others are compl
 })
 
 test('the jobs of a batch that takes too long are aborted and fail, and the slot is free', async (t) => {
+  const clock = movableTimers(t)
   const { lh, worker } = await scene(t)
   const slow = kind<number>('slow', { timeout: '20ms', maxAttempts: 1 })
   const jobs = await lh.enqueueMany(slow, numbers(2))
@@ -137,6 +139,9 @@ test('the jobs of a batch that takes too long are aborted and fail, and the slot
     ],
     { concurrency: 1 },
   )
+  await until('the call has begun', () => signals.length === 1)
+  clock.pass(21)
+  clock.pass(5_001) // A handler has so long to end by itself.
   await until('both are dead letters', () => busy.tally.deadLetters === 2)
   assert.equal((await lh.get(jobs[0]!.jobId))!.lastError!.name, 'TimedOutError')
   assert.equal(signals[0]!.aborted, true)

@@ -4,7 +4,9 @@ import { test } from 'node:test'
 import { type Job, NotDone } from '../../src/index.ts'
 import { failureOf, ledger } from '../support/effects.ts'
 import { gate } from '../support/gate.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { jobRow } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 import { codeOf, doing, next, type Setting, statements, untilStatus } from '../support/worker.ts'
 
 const AT_ONCE = { kind: { backoff: { first: 1, max: 1 } } } as const
@@ -79,6 +81,7 @@ test('an effect that follows a running one is awaited, too; a later one does not
 })
 
 test('an effect that never ends holds its job no longer than the timeout of its kind, and then none is begun', async (t) => {
+  const clock = movableTimers(t)
   const { opened: never } = gate()
   const jobs: Job<number>[] = []
   const { add, busy } = await doing(
@@ -92,6 +95,9 @@ test('an effect that never ends holds its job no longer than the timeout of its 
   const names = statements(t)
   const retrying = next(busy, 'retrying')
   await add()
+  await until('the effect has begun', () => names.includes('effect.begin'))
+  clock.pass(2)
+  clock.pass(5_001) // A handler has so long to end by itself.
   assert.equal(((await retrying).error as { code: string }).code, 'TIMED_OUT')
   assert.equal(await codeOf(() => jobs[0]!.once('late', () => 1)), 'LEASE_LOST')
   assert.equal(names.filter((name) => name === 'effect.begin').length, 1, 'nobody had to ask')

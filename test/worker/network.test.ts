@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { handle, type JobId, kind } from '../../src/index.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
 import { gate } from '../support/gate.ts'
-import { movableTimers } from '../support/movable-clock.ts'
+import { movableTimers, passUntil } from '../support/movable-clock.ts'
 import { jobRow } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { collect, count, inTime, next, nothingHeld, type Scene, statements, untilStatus } from '../support/worker.ts'
@@ -192,13 +192,21 @@ test('a frozen connection: handlers are aborted before their lease ends, and a s
   proxy.freeze()
   const names = statements(t)
   const missedDeadline = () => log.some(({ error }) => (error as { code?: string })?.code === 'DEADLINE')
-  clock.pass(A_THIRD_MS)
-  // The one before it may have been in flight when the connection froze.
-  await until('it tries to renew', () => names.includes('claim.renew') || missedDeadline())
+  let passed = 0
+  const pass = (ms: number) => {
+    clock.pass(ms)
+    passed += ms
+  }
+  pass(A_THIRD_MS)
+  // The one before it may have been in flight when the connection froze, and has to miss its deadline first.
+  await until('it tries to renew', () => {
+    pass(100)
+    return names.includes('claim.renew') || missedDeadline()
+  })
   assert.equal(isAborted, false)
   // Until just before the end of the lease in the database; nothing can have renewed it since.
   const left = 'select extract(epoch from expires_at - clock_timestamp()) * 1000 as ms from leasehold.claim'
-  clock.pass(Number((await db.pool.query(left)).rows[0].ms) - A_THIRD_MS - 1)
+  pass(Number((await db.pool.query(left)).rows[0].ms) - passed - 1)
   assert.equal(isAborted, true)
   assert.equal((await aborted).reason, 'lease_lost')
   await db.clock.advance('1 minute')
@@ -208,6 +216,8 @@ test('a frozen connection: handlers are aborted before their lease ends, and a s
   assert.equal(heir.tally.completed, 1)
   late.open()
   proxy.thaw()
+  // What was sent into the frozen connection misses its deadline, and is sent again.
+  await passUntil(clock, refused)
   assert.equal((await refused).generation, 1)
   const { result, lease_generation } = await jobRow(db, jobId)
   assert.deepEqual([result, lease_generation], ['fresh', '2'])
@@ -237,6 +247,7 @@ test('a worker that loses the database waits for it, and one that starts without
 })
 
 test('a worker stops without a reply from the database, and its jobs are reclaimed after their lease', async (t) => {
+  const clock = movableTimers(t)
   const { lh, far, proxy, worker, db } = await behindProxy(t)
   const started = gate()
   const busy = worker(
@@ -252,7 +263,7 @@ test('a worker stops without a reply from the database, and its jobs are reclaim
   const { jobId } = await lh.enqueue(task, 1)
   await started.opened
   proxy.freeze()
-  await inTime(busy.stop({ grace: 0 }), 'it did not stop')
+  await passUntil(clock, busy.stop({ grace: 0 }))
   assert.equal((await jobRow(db, jobId)).status, 'processing')
   proxy.thaw()
   await db.clock.advance('2 minutes')

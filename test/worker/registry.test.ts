@@ -120,7 +120,7 @@ test('a worker that cannot record its stop stops all the same, without a log lin
 })
 
 for (const how of ['a worker', 'drain']) {
-  test(`${how} is seen every half minute, also while its slots are taken`, async (t) => {
+  test(`${how} is seen every five seconds, also while its slots are taken`, async (t) => {
     const setting = await scene(t)
     const { lh, db, worker } = setting
     const timers = movableTimers(t)
@@ -133,7 +133,7 @@ for (const how of ['a worker', 'drain']) {
     await until('a job runs', async () => (await count(db, 'from leasehold.job where claim_id is not null')) === 1)
     for (const minutes of [1, 2, 3]) {
       await db.clock.advance('1 min')
-      timers.pass(30_000)
+      timers.pass(5_000)
       await until('it is seen again', async () => (await seenFor(setting)) >= minutes * 60)
     }
     hold.open()
@@ -148,7 +148,7 @@ test('a worker that was pruned while it was out of reach is registered again', a
   worker([handle(task, () => {})], { label: 'away' })
   await until('it is registered', async () => (await workers(setting)).length === 1)
   await db.pool.query('delete from leasehold.worker')
-  timers.pass(30_000)
+  timers.pass(5_000)
   await until('it is registered again', async () => (await workers(setting))[0]?.label === 'away')
 })
 

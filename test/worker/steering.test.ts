@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Cancel, Fatal, type JobId, RetryAfter, Snooze } from '../../src/index.ts'
 import { gate } from '../support/gate.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { jobRow } from '../support/queue.ts'
 import { collect, count, doing, next, nothingHeld, type Scene } from '../support/worker.ts'
 
@@ -139,6 +140,7 @@ test('a handler that runs too long is aborted, and has failed when it throws', a
 })
 
 test('a handler that ignores its signal has failed all the same, and its late result is not recorded', async (t) => {
+  const clock = movableTimers(t)
   const [stubborn, returned] = [gate(), gate()]
   const { busy, add, db } = await doing(
     t,
@@ -151,8 +153,11 @@ test('a handler that ignores its signal has failed all the same, and its late re
     { kind: { timeout: '50ms', backoff: { first: '1h' } }, worker: { concurrency: 1 } },
   )
   const reported = [collect(busy, 'completed'), collect(busy, 'refused'), collect(busy, 'unknown')]
-  const retrying = next(busy, 'retrying')
+  const [started, retrying] = [next(busy, 'started'), next(busy, 'retrying')]
   const jobId = await add()
+  await started
+  clock.pass(51)
+  clock.pass(5_001) // A handler has so long to end by itself.
   assert.equal(((await retrying).error as { code: string }).code, 'TIMED_OUT')
   const failed = await jobRow(db, jobId)
   stubborn.open()

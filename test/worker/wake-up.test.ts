@@ -268,20 +268,6 @@ test('a job for later starts when its time has come, by the clock of the databas
   await completed
 })
 
-test('an idle worker sends at most two statements a second', async (t) => {
-  const { worker } = await scene(t)
-  const names = statements(t)
-  const busy = worker([handle(task, () => {}), handle(other, () => {})])
-  await next(busy, 'wakeup')
-  await until('the house was kept once', () => names.includes('job.count_suspects'))
-  const from = performance.now()
-  names.length = 0
-  // A machine that is busy elsewhere makes them fewer, not more.
-  await until('it has looked a few times', () => names.length >= 20)
-  const seconds = (performance.now() - from) / 1_000
-  assert.ok(names.length <= 2 * seconds + 2, `${names.length} statements in ${seconds} s: ${names.join(' ')}`)
-})
-
 test('two installations in one database do not wake each other', async (t) => {
   const { lh, db, worker, leasehold } = await scene(t)
   const second: Leasehold = leasehold({ schema: 'second' })

@@ -82,6 +82,35 @@ const refused: Record<string, { unreached: string; code: (done: string[]) => Cod
       await run.step('c', () => done.push('c'))
     },
   },
+  'another sleep, with a step on record behind it': {
+    unreached: 'b',
+    code: (done) => async (run) => {
+      await run.step('a', () => 1)
+      await run.sleep('5m')
+      await run.step('c', () => done.push('c'))
+      await run.step('b', () => 2)
+    },
+  },
+  'one more occurrence of a step, with a wait on record behind it': {
+    unreached: 'go|late',
+    code: (done) => async (run) => {
+      await run.step('a', () => 1)
+      await run.step('b', () => 2)
+      await run.step('b', () => done.push('b'))
+      await run.any({ go: run.signal('go'), late: run.sleep('1h') })
+    },
+  },
+  'another sleep with a name, in front of the last wait on record': {
+    unreached: 'sleep',
+    code: (done) => async (run) => {
+      await run.step('a', () => 1)
+      await run.step('b', () => 2)
+      await run.any({ go: run.signal('go'), late: run.sleep('1h') })
+      await run.sleep('5m', { name: 'grace' })
+      await run.step('c', () => done.push('c'))
+      await run.sleep('1h')
+    },
+  },
 }
 
 for (const [change, { unreached, code }] of Object.entries(refused)) {
@@ -93,6 +122,18 @@ for (const [change, { unreached, code }] of Object.entries(refused)) {
     assert.equal((await clock.runToEnd([handleRuns(before)], run)).status, 'completed')
   })
 }
+
+test('not found out: a sleep without a name takes the record of the last one, if nothing is on record behind that', async (t) => {
+  const { job, done } = await changed(t, (done) => async (run) => {
+    await run.step('a', () => 1)
+    await run.step('b', () => 2)
+    await run.any({ go: run.signal('go'), late: run.sleep('1h') })
+    await run.sleep('5m')
+    await run.step('c', () => done.push('c'))
+    await run.sleep('1h')
+  })
+  assert.deepEqual([job.status, done], ['completed', ['c']])
+})
 
 test('a run that was undone goes on from its first step, and does everything again', async (t) => {
   const { lh } = await scene(t)

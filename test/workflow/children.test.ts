@@ -1,11 +1,15 @@
 // Jobs and runs that a run starts: however they end, the run hears of it once.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { connectionOf } from '../../src/db/connection.ts'
+import { Lane } from '../../src/db/lane.ts'
 import { handle, kind, withTransaction } from '../../src/index.ts'
+import { CANCEL } from '../../src/jobs/operator.sql.ts'
+import { wakeSignalled } from '../../src/jobs/signals.ts'
 import { handleRuns, type Run, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
-import { count, next, scene } from '../support/worker.ts'
+import { count, next, scene, statements } from '../support/worker.ts'
 
 const task = kind<number>('task', { maxAttempts: 1 }).returns<number>()
 
@@ -97,6 +101,45 @@ test('a run that is cancelled cancels the jobs and runs that it has started', as
   }
 })
 
+test('a run that is cancelled while it starts a job cancels that job, too', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  const LOCK = 4_712
+  await db.pool.query(`create function hold() returns trigger language plpgsql as $$
+    begin perform pg_advisory_xact_lock(${LOCK}); return new; end $$;
+    create trigger hold before insert on leasehold.job for each row when (new.kind = 'task') execute function hold()`)
+  const [entered, goes] = [gate(), gate()]
+  const flow = workflow<null, unknown>('flow', {}, async (run) => {
+    entered.open()
+    await goes.opened
+    return Promise.all([run.signal('never'), run.job(task, 1)])
+  })
+  const busy = worker([handleRuns(flow)])
+  const { jobId } = await start(lh, flow, null)
+  await entered.opened
+  const [operator, keeper] = [await db.connect(), await db.connect()]
+  await keeper.query('select pg_advisory_lock($1)', [LOCK])
+  const blocked = (by: string) =>
+    until(`the start waits for ${by}`, async () => {
+      const text = `from pg_stat_activity where query like '%start_child%' and wait_event_type = 'Lock' and wait_event = '${by}'`
+      return (await count(db, text)) === 1
+    })
+  // The cancel is requested before the job is started, and the worker learns of it meanwhile.
+  await operator.query('begin')
+  await new Lane(operator).run(CANCEL, [`{${jobId}}`, null, 'no longer'])
+  goes.open()
+  await blocked('transactionid')
+  const aborted = next(busy, 'aborted')
+  const ended = next(busy, 'cancelled')
+  await operator.query('commit')
+  await blocked('advisory')
+  await aborted
+  for (let trip = 0; trip < 200; trip++) await db.pool.query('select 1')
+  await keeper.query('select pg_advisory_unlock($1)', [LOCK])
+  await ended
+  const [ofTask] = await lh.list({ kind: 'task' })
+  assert.deepEqual([ofTask!.status, ofTask!.reason], ['cancelled', 'no longer'])
+})
+
 test('a child run that had ended before it was asked for gives its result', async (t) => {
   const { lh } = await scene(t)
   const child = workflow<number, number>('child', {}, async (run, n) => run.step('double', () => 2 * n))
@@ -113,10 +156,9 @@ test('a child run that had ended before it was asked for gives its result', asyn
   assert.equal((await lh.get(jobId))!.result, 8)
 })
 
-test('a run joins a run that a worker is executing, and gets its result', async (t) => {
-  const { lh, worker } = await scene(t)
-  const entered = gate()
-  const left = gate()
+test('a run joins a run that a worker is executing, waits as for any other, and gets its result', async (t) => {
+  const { lh, worker, leasehold, undo } = await scene(t)
+  const [entered, left] = [gate(), gate()]
   const child = workflow<number, number>('child', {}, async (run, n) => {
     await run.step('slow', async () => {
       entered.open()
@@ -125,12 +167,35 @@ test('a run joins a run that a worker is executing, and gets its result', async 
     return 2 * n
   })
   const flow = workflow<null, number>('flow', {}, (run) => Promise.resolve(run.child(child, 4, { runId: 'shared' })))
-  await start(lh, child, 4, { runId: 'shared' })
-  const busy = worker([handleRuns(flow), handleRuns(child)])
+  const shared = await start(lh, child, 4, { runId: 'shared' })
+  worker([handleRuns(child)])
   await entered.opened
-  const isStarted = next(busy, 'started', ({ kind }) => kind === 'flow@1')
-  const { jobId } = await start(lh, flow, null)
-  await isStarted
+  const parents = await Promise.all([start(lh, flow, null), start(lh, flow, null)])
+  const sent = statements(undo)
+  const drain = () => leasehold().drain([handleRuns(flow)])
+  await drain()
+  for (const { jobId } of parents) assert.equal((await lh.get(jobId))!.label, 'waiting')
+  assert.equal(sent.filter((name) => name === 'step.start_child').length, 2, 'each asks once')
   left.open()
-  assert.equal((await lh.waitFor(jobId)).result, 8)
+  await lh.waitFor(shared.jobId)
+  await wakeSignalled(connectionOf('test', lh).lane)
+  await drain()
+  for (const { jobId } of parents) assert.equal((await lh.get(jobId))!.result, 8)
+})
+
+test('a run that joins a job which is not a run asks until that is not executed', async (t) => {
+  const { lh, undo } = await scene(t)
+  const child = workflow<number, number>('child', {}, async (_, n) => n)
+  const plain = kind<number>('plain', { queue: 'child' })
+  const flow = workflow<null, unknown>('flow', {}, (run) => Promise.resolve(run.child(child, 4, { runId: 'shared' })))
+  await lh.enqueue(plain, 4, { idempotencyKey: 'shared' })
+  const [held] = await lh.claim(plain)
+  const { jobId } = await start(lh, flow, null)
+  const sent = statements(undo)
+  const drained = lh.drain([handleRuns(flow)])
+  const asks = until('it asks again', () => sent.filter((name) => name === 'step.start_child').length > 1)
+  assert.equal(await Promise.race([drained.then(() => 'parked'), asks.then(() => 'asks')]), 'asks')
+  await held!.complete(8)
+  await drained
+  assert.equal((await lh.get(jobId))!.result, 8)
 })

@@ -92,20 +92,6 @@ test('a bug is fixed and redriven, and the run goes on behind its last record', 
   assert.deepEqual(undone, [])
 })
 
-test('a compensation that fails for good stops the undoing, and the run is a dead letter', async (t) => {
-  const undone: string[] = []
-  const { job } = await ended(t, async (run) => {
-    const undo = () => {
-      undone.push('b')
-      throw new Error('the bank refuses')
-    }
-    await run.step('b', { compensate: undo }, () => 'b')
-    return run.compensate('never shipped')
-  })
-  assert.equal(job.status, 'dead_letter')
-  assert.deepEqual(undone, ['b', 'b'], 'tried as often as its step')
-})
-
 test('of two waits that have both ended, the first in the order of the code wins', async (t) => {
   const { lh } = await scene(t)
   const clock = await testClock(lh)

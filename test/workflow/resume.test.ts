@@ -1,8 +1,9 @@
 // A run that resumes goes the way it went before, whatever its code awaits.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { handle, kind } from '../../src/index.ts'
+import { handle, kind, RetryAfter } from '../../src/index.ts'
 import { type Code, handleRuns, signal, start, workflow } from '../../src/workflow/index.ts'
+import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { scene } from '../support/worker.ts'
 
@@ -180,4 +181,69 @@ test('branches that sleep each wake at their own time, also if their records com
   await db.clock.advance('50 h')
   await lh.drain([handleRuns(flow)])
   assert.equal((await lh.get(jobId))!.status, 'completed')
+})
+
+test('three branches go on in the order on record when the run resumes, and are undone in reverse', async (t) => {
+  const undone: string[] = []
+  const [second, first] = [gate(), gate()]
+  const orders: string[][] = []
+  const ended = await played(t, async (run) => {
+    const order: string[] = []
+    orders.push(order)
+    const branch = async (name: string, waitsFor: Promise<void> | undefined, opens?: () => void) => {
+      await run.step(name, { compensate: () => undone.push(name) }, () => waitsFor)
+      order.push(name)
+      opens?.()
+    }
+    // b is recorded before a, and both before c.
+    await Promise.all([
+      branch('a', second.opened, first.open),
+      branch('b', undefined, second.open),
+      branch('c', first.opened),
+    ])
+    await run.sleep('1h')
+    return run.compensate('enough')
+  })
+  assert.equal(ended.status, 'cancelled')
+  const way = ['b', 'a', 'c']
+  assert.deepEqual(orders, [way, way])
+  assert.deepEqual(undone, way.toReversed())
+})
+
+test('what is not on record begins when no branch of many can advance on what is', async (t) => {
+  const branches = 10
+  const seen: number[] = []
+  const allDone = gate()
+  const ended = await played(t, async (run) => {
+    let done = 0
+    const late = run.step('late', async ({ attempt }) => {
+      if (attempt > 1) return seen.push(done)
+      await allDone.opened
+      throw new RetryAfter('1h')
+    })
+    const all = Array.from({ length: branches }, async () => {
+      await run.sleep(1)
+      if (++done === branches) allDone.open()
+    })
+    await Promise.all([late, ...all])
+    return done
+  })
+  assert.deepEqual(ended, { status: 'completed', result: branches, lastError: null })
+  assert.deepEqual(seen, [branches])
+})
+
+test('a note in front of recorded steps does not keep a cancelled run from undoing them', async (t) => {
+  const { lh } = await scene(t)
+  const undone: string[] = []
+  const flow = workflow<null, unknown>('flow', FAST, async (run) => {
+    await run.note('begun')
+    await run.step('a', { compensate: () => undone.push('a') }, () => {})
+    await run.note('a is done')
+    await run.signal('never')
+  })
+  const { jobId } = await start(lh, flow, null)
+  await lh.drain([handleRuns(flow)])
+  assert.equal(await lh.cancel(jobId), 'requested')
+  await lh.drain([handleRuns(flow)])
+  assert.deepEqual([(await lh.get(jobId))!.status, undone], ['cancelled', ['a']])
 })

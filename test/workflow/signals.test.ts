@@ -7,6 +7,7 @@ import { withTransaction } from '../../src/index.ts'
 import { SETTLE } from '../../src/jobs/outcome.sql.ts'
 import { wakeSignalled } from '../../src/jobs/signals.ts'
 import { handleRuns, RunFinishedError, RunNotFoundError, signal, start, workflow } from '../../src/workflow/index.ts'
+import { gate } from '../support/gate.ts'
 import { pause } from '../support/interleave.ts'
 import { codeOf, count, type Scene, scene } from '../support/worker.ts'
 
@@ -194,4 +195,37 @@ test('a cancel that comes while the run parks is not forgotten', async (t) => {
   await drain()
   const { status, reason } = (await lh.get(jobId))!
   assert.deepEqual([status, reason, undone], ['cancelled', 'no more', ['a']])
+})
+
+test('a signal is received once, also if the worker looks for it twice in one statement', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  const [holds, goes, received] = [gate(), gate(), gate()]
+  const flow = workflow<null, unknown>('flow', {}, async (run) => {
+    const all: unknown[] = []
+    const receives = async () => {
+      for (let turn = 0; turn < 2; turn++) {
+        all.push(await run.signal('go'))
+        received.open()
+      }
+    }
+    const holding = run.step('hold', () => {
+      holds.open()
+      return goes.opened
+    })
+    await Promise.all([receives(), holding])
+    return all
+  })
+  const handler = handleRuns(flow)
+  worker([handler])
+  const { jobId } = await start(lh, flow, null, { runId: 'r' })
+  await holds.opened
+  // Without a notification: the worker looks when the test asks it to.
+  await db.pool.query(`insert into leasehold.signal (job_id, salt, sent_at, name, payload)
+    select id, salt, leasehold.clock(), 'go', '1' from leasehold.job`)
+  handler.onSignal!()
+  handler.onSignal!()
+  await received.opened
+  await signal(lh, flow, 'r', 'go', 2)
+  goes.open()
+  assert.deepEqual((await lh.waitFor(jobId)).result, [1, 2])
 })

@@ -4,7 +4,8 @@ import { type TestContext, test } from 'node:test'
 import { kind } from '../../src/index.ts'
 import { type Code, handleRuns, signal, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
-import { count, next, nothingHeld, type Scene, scene } from '../support/worker.ts'
+import { until } from '../support/until.ts'
+import { count, inTime, nothingHeld, type Scene, scene } from '../support/worker.ts'
 
 const FAST = { retry: { backoff: { first: 1, max: 1 } }, backoff: { first: 1, max: 1 } } as const
 
@@ -35,13 +36,19 @@ async function overtaken(t: TestContext, staleCode: (slow: () => Promise<string>
   })
   const drained = s.leasehold().drain([handleRuns(fresh)])
   await holds.opened
-  const lost = next(worker, 'refused')
+  let isRefused = false
+  worker.on('refused', () => {
+    isRefused = true
+  })
+  const written = () => count(s.db, `from leasehold.step where name <> 'hold'`)
   go.open()
-  await lost
+  // Without the fence it would write, and might then wait for ever.
+  await until('it is refused, or has written', async () => isRefused || (await written()) > 0)
+  assert.equal(await written(), 0)
   ends.open()
   await drained
   assert.equal((await s.lh.get(jobId))!.result, 'fresh')
-  assert.equal(await count(s.db, `from leasehold.step where name <> 'hold'`), 0)
+  assert.equal(await written(), 0)
   await nothingHeld(s.db)
   return s
 }
@@ -59,7 +66,7 @@ test('a stale process records no step, and its other steps are aborted', async (
     })
     await Promise.all([run.step('slow', slow), other])
   })
-  await aborted.opened
+  await inTime(aborted.opened, 'its other step was not aborted')
   assert.equal((reason as { code: string }).code, 'LEASE_LOST')
 })
 

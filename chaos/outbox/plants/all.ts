@@ -70,10 +70,12 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     what: 'a dead letter of a key also blocks another key',
     breaks: /delays only its own key/,
     faults: ['SIGKILL relay'],
+    // Every job of that key that is published or let in once there is a dead letter, so that the plan decides and not the relay's speed.
     sql: trigger(
-      'leasehold.dead_letter',
-      'after insert',
-      `update leasehold.job set blocked = true where queue = new.queue and claim_id is null and partition_key = 'order:1'; return null;`,
+      'leasehold.job',
+      'before insert or update',
+      `if new.partition_key = 'order:1' and new.claim_id is null
+        and exists (select from leasehold.dead_letter d where d.queue = new.queue) then new.blocked := true; end if; return new;`,
     ),
   },
   'changed-bytes': {

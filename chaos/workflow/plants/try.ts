@@ -1,0 +1,24 @@
+/** Each plant in a short run: does the checker detect it? */
+import { tryPlants as tryAll } from '../../common/try-plants.ts'
+import { check } from '../checker.ts'
+import { drive } from '../drive.ts'
+import { planOf } from '../plan.ts'
+import { PLANTS } from './all.ts'
+
+const FIRE_MS = 14_000
+/** A run that waits for something that never comes stands still. */
+const SETTLE_MS = 8_000
+
+/** Returns 0 if all were detected, each by its rule. */
+export async function tryPlants(names: readonly string[], seed: number, signal: AbortSignal): Promise<number> {
+  console.log(`Seed ${seed}: ${names.length} planted bugs, ${FIRE_MS / 1_000} s each\n`)
+  return tryAll(
+    names.map((name) => [name, PLANTS[name]!]),
+    async (plant) => {
+      const plan = planOf(seed, FIRE_MS, PLANTS[plant])
+      const evidence = await drive(plan, { plant, settleMs: SETTLE_MS, signal })
+      const { lines, directory } = evidence
+      return { findings: check({ plan, ...evidence }), isPlanted: lines.some(({ e }) => e === 'planted'), directory }
+    },
+  )
+}
