@@ -41,6 +41,7 @@ for (const view of [
   'jobs',
   'attempts',
   'workers',
+  'seats',
   'fleet_events',
   'blocked_keys',
   'operator_actions',

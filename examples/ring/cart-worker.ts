@@ -1,5 +1,5 @@
 // cart-worker.ts
-import { handle, kind, type Leasehold, queue, type Worker, withTransaction } from 'leasehold'
+import { handle, kind, type Leasehold, queue, type RingChange, type Worker, withTransaction } from 'leasehold'
 import type pg from 'pg'
 
 export const carts = queue('carts', { ordered: true, ring: true })
@@ -39,7 +39,7 @@ export function cartWorker(leasehold: Leasehold, pool: pg.Pool, label: string): 
     ],
     { label },
   )
-  const forget = ({ buckets }: { readonly buckets: readonly number[] }) => {
+  const forget = ({ buckets }: RingChange) => {
     for (const bucket of buckets) cache.delete(bucket)
   }
   worker.on('gained', forget)
