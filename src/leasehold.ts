@@ -176,10 +176,7 @@ export class Leasehold {
     return resume(this.#connection.lane, target, options)
   }
 
-  /**
-   * Which worker claims the jobs of this key, in a queue that is on the ring. Undefined: any worker does, or none has a seat. Changes
-   * under way are not awaited: a worker that has just gained the key may still wait for the one that lost it.
-   */
+  /** Which worker claims the jobs of this key, in a queue on the ring. Undefined: any worker does, or none has a seat. */
   ownerOf(queue: string, partitionKey: string): Promise<Owner | undefined> {
     return ownerOf(this.#connection.lane, queue, partitionKey)
   }
