@@ -176,7 +176,7 @@ export class Leasehold {
     return resume(this.#connection.lane, target, options)
   }
 
-  /** The worker that owns this key, in a queue on the ring. It may still wait for the former owner. Undefined: no worker does. */
+  /** Which worker claims the jobs of this key, in a queue on the ring. Undefined: any worker does, or none has a seat. */
   ownerOf(queue: string, partitionKey: string): Promise<Owner | undefined> {
     return ownerOf(this.#connection.lane, queue, partitionKey)
   }

@@ -15,7 +15,6 @@ import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { Session } from '../db/session.ts'
 import type { Worker as Identity } from '../jobs/job.ts'
-import { wakeSignalled } from '../jobs/signals.ts'
 import { SharedSchedule } from '../runtime/chore-schedules.ts'
 import { Chores } from '../runtime/chores.ts'
 import { Lifecycle } from '../runtime/lifecycle.ts'
@@ -36,6 +35,7 @@ import type { Tally } from './outcome-events.ts'
 import { Registration } from './registration.ts'
 import type { Ownership } from './ring-member.ts'
 import { RingPart } from './ring-part.ts'
+import { RunSignals } from './run-signals.ts'
 import { Runner } from './runner.ts'
 import { Slots } from './slots.ts'
 import { Turns } from './turns.ts'
@@ -62,8 +62,7 @@ export class Worker extends Service<WorkerEvents> {
   readonly #registration: Registration
   readonly #registering: Loop
   readonly #ring: RingPart
-  /** Wakes runs of workflows when a signal is announced. */
-  readonly #signals: Loop
+  readonly #signals: RunSignals
   readonly #slots: Slots
   readonly #runner: Runner
   readonly #fetcher: Fetcher
@@ -114,7 +113,7 @@ export class Worker extends Service<WorkerEvents> {
       onChange: () => this.#fetcher.linesChanged(),
       events: this.events,
     })
-    this.#signals = new Loop(() => this.#wakeSignalled(), this.events.about('waking runs'))
+    this.#signals = new RunSignals(this.#claims, [...this.#handlers.values()], this.events.about('waking runs'))
     this.#fetcher = this.#makeFetcher(this.#claims)
     this.#housekeeper = this.#makeHousekeeper(this.#claims)
     const schedule = new SharedSchedule(this.#lane(STATEMENT_DEADLINE_MS))
@@ -170,7 +169,7 @@ export class Worker extends Service<WorkerEvents> {
     if (this.#until === 'stopped') this.#chores.start()
     this.#registering.start()
     await this.#ring.start()
-    if (this.#runHandlers.length > 0) this.#signals.start()
+    this.#signals.start()
     this.#fetcher.start()
     this.#listener?.start()
     if (this.#until === 'stopped' && this.#listener === undefined) this.#logWakeUp('polls for new work')
@@ -267,7 +266,7 @@ export class Worker extends Service<WorkerEvents> {
       waitsAfterOutage: this.#until === 'stopped',
       isOnSuspects: () => this.#fetcher.isForSuspects,
       onSuspects: () => this.#fetcher.suspectsWait(),
-      runQueues: [...new Set(this.#runHandlers.map(({ kind }) => kind.queue))],
+      runQueues: this.#signals.queues,
     })
   }
 
@@ -280,26 +279,11 @@ export class Worker extends Service<WorkerEvents> {
       queues: this.#names().queues,
       fetcher: this.#fetcher,
       runner: this.#runner,
-      onSignal: () => this.#signalled(),
+      onSignal: () => this.#signals.announced(),
       onRing: (message) => this.#ring.heard(message),
       events: this.events,
       isStopping: () => this.lifecycle.isStopping,
     })
-  }
-
-  /** Those of workflows. */
-  get #runHandlers(): Handler[] {
-    return [...this.#handlers.values()].filter(({ onSignal }) => onSignal !== undefined)
-  }
-
-  #signalled(): void {
-    if (this.#runHandlers.length > 0) this.#signals.nudge()
-    for (const { onSignal } of this.#runHandlers) onSignal!()
-  }
-
-  async #wakeSignalled(): Promise<number> {
-    await wakeSignalled(this.#claims)
-    return Number.POSITIVE_INFINITY
   }
 
   get #kinds(): Kind[] {
