@@ -65,6 +65,7 @@ export class TestMember {
   readonly waiting: RingChange[] = []
   /** What the next beat meets. */
   nextBeat: 'arrives' | 'never arrives' | 'loses its reply' = 'arrives'
+  #waits = () => {}
   #claims: { readonly answered: Promise<void>; answer(): void; readonly lines: ReadonlySet<string> }[] = []
 
   constructor(lane: Lane, _clock: MovableClock, label: string, options: Partial<RingMemberOptions>) {
@@ -76,7 +77,10 @@ export class TestMember {
       weight: 1,
       seat: undefined,
       leaseMs: 30_000,
-      claimsAnswered: async () => void (await Promise.all(this.#claims.map(({ answered }) => answered))),
+      claimsAnswered: async () => {
+        this.#waits()
+        await Promise.all(this.#claims.map(({ answered }) => answered))
+      },
       onChange: () => {},
       events: {
         gained: (change) => this.gained.push(change),
@@ -106,6 +110,13 @@ export class TestMember {
       this.#claims = this.#claims.filter((each) => each !== claim)
       answer()
     }
+  }
+
+  /** Resolves when the member waits for its claims the next time. */
+  waitsForClaims(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waits = resolve
+    })
   }
 
   /** Beats until it need not beat again at once. */
