@@ -71,6 +71,7 @@ declare
   mine smallint;
   had bigint;
   latest leasehold.epoch;
+  acknowledges boolean := false;
   vacated record;
 begin
   if not on_ring and not exists (select from leasehold.seat s where s.worker_id = of_worker) then
@@ -83,7 +84,11 @@ begin
     select s.number, s.epoch into mine, had from leasehold.seat s
     where s.worker_id = of_worker and s.queues = of_queues and s.weight = of_weight;
     if had < has and exists (select from leasehold.epoch e where e.number = has and e.salt = has_salt) then
+      -- No epoch begins until this is committed. Otherwise a gainer in that epoch could read what the seat had acknowledged before,
+      -- while the seat's worker adds what it gained.
+      lock table leasehold.epoch in row exclusive mode;
       had := has;
+      acknowledges := true;
       perform leasehold.tell('ring', 'acknowledged');
     end if;
     update leasehold.seat s set expires_at = at + lease_ms * interval '1 ms', epoch = had where s.number = mine and s.worker_id = of_worker;
@@ -95,8 +100,9 @@ begin
   if (mine is null and (wants is null or not exists (
       select from leasehold.seat s where s.number = wants and s.worker_id <> of_worker and s.expires_at > at
     )))
-    or exists (select from leasehold.seat s where s.expires_at <= at)
-    or latest.strategies is distinct from strategies or latest.seats is distinct from leasehold.seats_now() then
+    -- Two that acknowledge at a time would wait for each other. The next beat changes what is to be changed.
+    or (not acknowledges and (exists (select from leasehold.seat s where s.expires_at <= at)
+      or latest.strategies is distinct from strategies or latest.seats is distinct from leasehold.seats_now())) then
     lock table leasehold.epoch in share row exclusive mode;
     for vacated in
       with gone as (
@@ -128,7 +134,9 @@ begin
     select e.* into latest from leasehold.epoch e order by e.number desc limit 1;
     if latest.strategies is distinct from strategies or latest.seats is distinct from leasehold.seats_now() then
       insert into leasehold.epoch (number, began_at, seats, strategies)
-      values (coalesce(latest.number, 0) + 1, leasehold.clock(), leasehold.seats_now(), strategies);
+      -- No seat has acknowledged it, also if rows of epochs were deleted by hand.
+      values (1 + greatest(latest.number, (select max(s.epoch) from leasehold.seat s), 0), leasehold.clock(), leasehold.seats_now(),
+        strategies);
       select e.* into latest from leasehold.epoch e order by e.number desc limit 1;
       delete from leasehold.epoch e where e.number < latest.number - 100;
       perform leasehold.note_fleet('ring', of_worker, of_label,

@@ -16,9 +16,11 @@ import { type PostgresVersion, startPostgres } from './postgres.ts'
 const USAGE = `Usage: tsx tools/test.ts [--pg <14|15|16|17|18>] [part of a path …]
   --pg   the PostgreSQL version to start; 18 unless given. Not with DATABASE_URL, which names a server that runs.
 Without a path: all but the tests of demos (\`npm run test:demos\`), of the package and the examples (\`npm run test:package\`), of crashes
-(\`npm run test:crashes\`) and those that need a broker (\`npm run test:sqs\`, \`npm run test:brokers\`).`
-/** They need more than PostgreSQL, build the package, run a demo or an example, or sweep over all statements of a run. */
-const APART = /^test\/(sqs\/|brokers\/|chaos\/sqs|demo|package|examples|workflow\/crash-points|testing\/kill-at)/
+(\`npm run test:crashes\`), of fleets of processes (\`npm run test:fleet\`) and those that need a broker (\`npm run test:sqs\`,
+\`npm run test:brokers\`).`
+/** They need more than PostgreSQL, build the package, run a demo, an example or many processes, or sweep over all statements of a run. */
+const APART =
+  /^test\/(sqs\/|brokers\/|chaos\/sqs|demo|package|examples|fleet\/processes|workflow\/crash-points|testing\/kill-at)/
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const VERSIONS: Record<string, PostgresVersion> = { 14: 14, 15: 15, 16: 16, 17: 17, 18: 18 }
 

@@ -4,10 +4,14 @@ import { LeaseholdError } from '../core/errors.ts'
 export class SeatTakenError extends LeaseholdError {
   readonly code = 'SEAT_TAKEN'
   override readonly name = 'SeatTakenError'
-  readonly seat: number
+  /** Undefined: it asked for any, and all 1024 are taken. */
+  readonly seat: number | undefined
 
-  constructor(seat: number) {
-    super(`seat ${seat} is taken by another worker; give each worker a \`seat\` of its own, or leave the option out`)
+  constructor(seat: number | undefined) {
+    const what = 'is taken by another worker; give each worker a `seat` of its own, or leave the option out'
+    super(
+      seat === undefined ? 'all 1024 seats are taken; run fewer workers of queues on the ring' : `seat ${seat} ${what}`,
+    )
     this.seat = seat
   }
 }

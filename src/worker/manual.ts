@@ -20,15 +20,16 @@ import type { Tx } from '../db/tx.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
-import { claim, claimSuspects, newClaimId, releaseClaim, renew } from '../jobs/claim.ts'
+import { claim, claimSuspects, newClaimId, type OwnedBuckets, releaseClaim, renew } from '../jobs/claim.ts'
 import { type Completion, complete, completeWithin } from '../jobs/completion.ts'
 import { type ClaimedJob, type ClaimId, type JobId, type Lease, leaseOf, type Worker } from '../jobs/job.ts'
 import { progress, type Recorded, recorded, type Settlement, settle, wasRecorded } from '../jobs/outcome.ts'
-import { everyStart } from '../jobs/scan-walk.ts'
+import { everyStart, type Walk } from '../jobs/scan-walk.ts'
 import { Events } from './events.ts'
 import { ManualDuties } from './manual-duties.ts'
 import { announceDeadLetter } from './outcome-events.ts'
 import { Registration } from './registration.ts'
+import { UnownedLines } from './unowned-lines.ts'
 
 const BUSY_AGAIN_MS = 20
 const BUSY_AT_MOST = 250
@@ -194,6 +195,8 @@ export class ManualWorker {
   readonly #registration: Registration
   readonly #events: Events
   readonly #duties: ManualDuties
+  /** By the queues of a call. */
+  readonly #unowned = new Map<string, UnownedLines>()
 
   constructor(connection: Connection) {
     const { lane, log, pool, schema, prepare } = connection
@@ -243,9 +246,10 @@ export class ManualWorker {
     const claimId = newClaimId()
     const names = [...new Set(kinds.map(({ name }) => name))]
     const request = { claimId, worker, kinds: names, limit, leaseMs }
+    const { walk, owned } = await this.#whatHasNoOwner(queues)
     try {
-      const ordinary = () => claim(lane, request, everyStart(queues))
-      const suspects = () => claimSuspects(lane, request, queues)
+      const ordinary = () => claim(lane, request, walk)
+      const suspects = () => claimSuspects(lane, request, queues, owned)
       // Suspects come last, but not never: now and then they come first.
       const [first, second] = this.#duties.suspectsWait() ? [suspects, ordinary] : [ordinary, suspects]
       const some = await first()
@@ -255,6 +259,17 @@ export class ManualWorker {
       await releaseClaim(lane, worker, claimId).catch(() => {})
       throw error
     }
+  }
+
+  /** On the ring, the jobs of a key are its owner's, as long as there is one. */
+  async #whatHasNoOwner(queues: readonly string[]): Promise<{ walk: Walk; owned: OwnedBuckets | undefined }> {
+    const name = JSON.stringify([...new Set(queues)].sort())
+    const unowned = this.#unowned.get(name) ?? new UnownedLines(this.#lane, queues)
+    this.#unowned.set(name, unowned)
+    await unowned.refresh()
+    const { lines, owned } = unowned
+    if (lines === undefined) return { walk: everyStart(queues), owned }
+    return { walk: { queues: lines.map(({ queue }) => queue), lines: lines.map(({ line }) => line) }, owned }
   }
 
   /** As in a worker: a schema that fails for another reason than the input may do better later. */

@@ -125,7 +125,11 @@ export class RingMember {
   /** A beat. Returns after how many milliseconds the next is due. */
   async tick(): Promise<number> {
     const sentAt = monotonicMs()
-    const state = await this.#beat(false)
+    const state = await this.#beat(false).catch((error) => {
+      // Handlers learn in time that they own its keys no more, also while nothing is claimed.
+      this.#dropIfLate()
+      throw error
+    })
     if (state === undefined) {
       this.#leaveEpoch()
       this.#allow(new Map(), 0)
@@ -134,7 +138,7 @@ export class RingMember {
     if (state.seat === undefined || state.seat === null) {
       this.#leaveEpoch()
       this.#allow(this.#withoutSeat(state), 0)
-      if (state.seat === null) throw new SeatTakenError(this.#options.seat!)
+      if (state.seat === null && this.#isDivided(state)) throw new SeatTakenError(this.#options.seat)
       return IDLE_BEAT_MS
     }
     this.#seat = state.seat
@@ -177,6 +181,10 @@ export class RingMember {
     this.#usableUntil = Number.POSITIVE_INFINITY
   }
 
+  #isDivided({ strategies }: RingState): boolean {
+    return this.#queues.some((queue) => strategies[queue] !== undefined && strategies[queue] !== 'off')
+  }
+
   /** Off: any worker may. */
   #withoutSeat({ strategies }: RingState): Map<string, BucketSet> {
     const concerned = this.#queues.filter((queue) => strategies[queue] !== undefined)
@@ -211,7 +219,8 @@ export class RingMember {
 
   #ownedBy(epoch: Epoch, queue: string, seat: number): BucketSet {
     const strategy = epoch.strategies[queue]
-    if (strategy === undefined || strategy === 'off') return NONE
+    if (strategy === undefined) return NONE
+    if (strategy === 'off') return BucketSet.all()
     return BucketSet.ownedBy(ringMap(strategy, seatsOf(epoch, queue)), seat)
   }
 

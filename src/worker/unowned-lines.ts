@@ -1,5 +1,6 @@
-/** Where a worker that leaves soon may claim from: it has no seat on the ring, so it takes what has no owner. */
+/** Where a worker that leaves soon, or a claim by hand, may claim from: it has no seat on the ring, so it takes what has no owner. */
 import { BUCKETS } from '../core/bucket.ts'
+import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { OwnedBuckets } from '../jobs/claim.ts'
 import type { Line } from '../jobs/lines.ts'
@@ -14,8 +15,9 @@ export class UnownedLines {
   readonly #onChange: () => void
   /** By queue that is or was on the ring. */
   #owners: ReadonlyMap<string, { readonly hasOwners: boolean }> = new Map()
+  #lookedAt = Number.NEGATIVE_INFINITY
 
-  constructor(lane: Lane, queues: readonly string[], onChange: () => void) {
+  constructor(lane: Lane, queues: readonly string[], onChange = () => {}) {
     this.#lane = lane
     this.#queues = [...new Set(queues)]
     this.#onChange = onChange
@@ -35,9 +37,15 @@ export class UnownedLines {
     return new Map(withOwners.map(([queue]) => [queue, new BucketSet().bytes]))
   }
 
+  /** Looks, unless the last look was a moment ago. */
+  async refresh(): Promise<void> {
+    if (monotonicMs() - this.#lookedAt >= LOOK_EVERY_MS) await this.tick()
+  }
+
   async tick(): Promise<number> {
     const before = JSON.stringify([...this.#owners])
     this.#owners = await readRings(this.#lane, this.#queues)
+    this.#lookedAt = monotonicMs()
     if (before !== JSON.stringify([...this.#owners])) this.#onChange()
     return LOOK_EVERY_MS
   }
