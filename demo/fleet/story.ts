@@ -121,7 +121,9 @@ async function stopped(stage: Stage, workers: WorkerProcess[], steps: Step[]): P
     screen.say(`SIGCONT: ${sleeper.name} enters what it had read seconds ago. Nothing stops it.`, 'red')
     return
   }
-  await until(() => crew.refused > 0, signal)
+  // Without a fence there is none, and the verdict shows it.
+  const waitsUntil = performance.now() + 10_000
+  await until(() => crew.refused > 0 || performance.now() > waitsUntil, signal)
   screen.say(
     `SIGCONT: ${sleeper.name} wants to commit its old jobs and is refused, ${crew.refused} times. It takes its seat again.`,
     'green',

@@ -124,6 +124,7 @@ export class RingMember {
 
   /** A beat. Returns after how many milliseconds the next is due. */
   async tick(): Promise<number> {
+    this.#dropIfLate() // Others may have had its buckets meanwhile, also if it gets the same seat again.
     const sentAt = monotonicMs()
     const state = await this.#beat(false).catch((error) => {
       // Handlers learn in time that they own its keys no more, also while nothing is claimed.
