@@ -7,8 +7,11 @@ import { ordered, orderRules } from './ordered.ts'
 
 const KEYS = 40
 const BUCKETS = 1_024
-/** A claim is sent with the lines of its moment, and may be carried out a little later. */
+/** A claim is sent with the lines of its moment, and may be carried out a little later; when something is in its way, much later. */
 const CLAIM_MS = 1_000
+const HAMPERED_CLAIM_MS = 12_000
+/** Milliseconds are rounded. */
+const ROUNDING_MS = 5
 /** Beats go through again, and lines that a worker could not renew are reported as lost. */
 const AFTER_FAULT_MS = 3_000
 
@@ -22,7 +25,7 @@ export const ring: Workload = {
   check: (history, works) => {
     const owners = ownersOf(history)
     const claims = works.flatMap((work) => work.runs.map((run) => ({ work, run })))
-    const certain = claims.filter(({ run }) => run.process.startsWith('worker') && !isTroubled(history, run))
+    const byWorkers = claims.filter(({ run }) => run.process.startsWith('worker'))
     const calmAt = history.lines.find(({ e, when }) => e === 'sessions' && when === 'calm')?.at ?? 0
     const atCalm = new Set(history.lines.filter(({ e }) => e === 'calm').map(({ p }) => p))
     const held = owners.filter(({ process, from, to }) => atCalm.has(process) && from <= calmAt && to >= calmAt)
@@ -30,7 +33,7 @@ export const ring: Workload = {
     const missing = Array.from({ length: BUCKETS }, (_, bucket) => bucket).filter((bucket) => !owned.has(bucket))
     return [
       ...orderRules(history, works, 'on the ring: '),
-      finding('on the ring: a worker claims only what it owns', certain.length, foreign(owners, certain)),
+      finding('on the ring: a worker claims only what it owns', byWorkers.length, foreign(history, owners, byWorkers)),
       finding('on the ring: no bucket has two owners at a time', owners.length, shared(history, owners)),
       finding(
         'on the ring: every bucket has an owner when all is calm',
@@ -64,22 +67,24 @@ function ownersOf({ lines, processes }: History): Ownership[] {
   return found
 }
 
-/** When a worker may have lines that it has not renewed, or lost them without noticing yet. */
-function isTroubled(history: History, { gen, startedAt, process }: HandlerRun): boolean {
-  return uncertain(history, process).some(({ from, to }) => from <= startedAt && gen - CLAIM_MS <= to)
-}
-
+/** When a worker may have lost its seat without noticing yet. */
 function uncertain({ hampered, tails, processes }: History, process: string): Span[] {
   const own = processes.get(process)?.stalls ?? []
   return [...hampered, ...tails, ...own].map(({ from, to }) => ({ from, to: to + AFTER_FAULT_MS }))
 }
 
-/** The generation of a claim is its time, unless the job was claimed before by a clock that was ahead. */
-function foreign(owners: readonly Ownership[], claims: readonly { work: Work; run: HandlerRun }[]): string[] {
+/** The generation of a claim is its time. Lines that a worker loses are reported before its next claim is sent. */
+function foreign(
+  history: History,
+  owners: readonly Ownership[],
+  claims: readonly { readonly work: Work; readonly run: HandlerRun }[],
+): string[] {
   const of = groupedBy(owners, ({ bucket, process }) => `${bucket} ${process}`)
   return claims.flatMap(({ work: { w, script }, run: { gen, process } }) => {
     const bucket = bucketOf(script.key as string)
-    const owns = touches(of.get(`${bucket} ${process}`) ?? [], gen - CLAIM_MS, gen + CLAIM_MS)
+    const isHampered = touches(uncertain(history, process), gen - CLAIM_MS, gen)
+    const sentAfter = gen - (isHampered ? HAMPERED_CLAIM_MS : CLAIM_MS)
+    const owns = touches(of.get(`${bucket} ${process}`) ?? [], sentAfter, gen + ROUNDING_MS)
     return owns ? [] : [`${w} (${script.key}, bucket ${bucket}) was claimed by ${process}, which does not own it`]
   })
 }
