@@ -202,8 +202,12 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'eager-gainer': {
     what: 'a worker takes what it gains before the loser has acknowledged',
     breaks: /no bucket has two owners/,
-    faults: ['SIGTERM worker', 'SIGKILL worker'],
-    sql: inFunction('leasehold.ring_beat', 's.worker_id <> of_worker and s.epoch < latest.number', 'false'),
+    faults: ['SIGTERM worker'],
+    // Losers learn of an epoch by their next beat, as they do where LISTEN is not available.
+    sql: [
+      inFunction('leasehold.ring_beat', 's.worker_id <> of_worker and s.epoch < latest.number', 'false'),
+      inFunction('leasehold.ring_beat', `tell('ring', 'changed')`, `tell('nothing', 'changed')`),
+    ].join(';\n'),
   },
   'join-order-map': {
     what: 'a worker computes the map from the seats that were taken before its own',

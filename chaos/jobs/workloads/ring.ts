@@ -14,6 +14,8 @@ const HAMPERED_CLAIM_MS = 12_000
 const ROUNDING_MS = 5
 /** Beats go through again, and lines that a worker could not renew are reported as lost. */
 const AFTER_FAULT_MS = 3_000
+/** A shorter one costs no seat: beats are sent every 500 ms, and the last one holds for 1.6 s. */
+const LONG_STALL_MS = 1_000
 
 export const ring: Workload = {
   ...ordered,
@@ -69,7 +71,7 @@ function ownersOf({ lines, processes }: History): Ownership[] {
 
 /** When a worker may have lost its seat without noticing yet. */
 function uncertain({ hampered, tails, processes }: History, process: string): Span[] {
-  const own = processes.get(process)?.stalls ?? []
+  const own = processes.get(process)?.stalls.filter(({ from, to }) => to - from >= LONG_STALL_MS) ?? []
   return [...hampered, ...tails, ...own].map(({ from, to }) => ({ from, to: to + AFTER_FAULT_MS }))
 }
 
