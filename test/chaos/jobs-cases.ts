@@ -1,5 +1,5 @@
 // Faults in the history of a chaos run of jobs, each with the rule of the checker that must report it.
-import type { Draft } from './jobs-history.ts'
+import { type Draft, USERS_BUCKET } from './jobs-history.ts'
 
 const of = (w: string) => (line: { readonly w?: string }) => line.w === w
 const ofJob = (job: string, outcome?: string) => (line: { readonly job?: string; readonly outcome?: unknown }) =>
@@ -199,6 +199,38 @@ export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => 
         { at: 33_120 },
       ),
     /^no two jobs of a key run at a time: ordered-20/,
+  ],
+  'on the ring a job of a key starts before an earlier one': [
+    (d) =>
+      Object.assign(
+        d.line('started', ({ w }) => w === 'ring-22'),
+        { at: 34_600 },
+      ),
+    /^on the ring: a job of a key starts after all.*: ring-22/,
+  ],
+  'on the ring two jobs of a key overlap': [
+    (d) =>
+      Object.assign(
+        d.line('ended', ({ w }) => w === 'ring-21'),
+        { at: 35_120 },
+      ),
+    /^on the ring: no two jobs of a key run at a time: ring-22/,
+  ],
+  'a worker claims what another owns': [
+    (d) =>
+      Object.assign(
+        d.line('started', ({ w }) => w === 'ring-22'),
+        { p: 'worker-2.2' },
+      ),
+    /^on the ring: a worker claims only what it owns: ring-22/,
+  ],
+  'a bucket has two owners': [
+    (d) => d.say('worker-2.2', 34_000, 'gained', { buckets: [USERS_BUCKET], epoch: 3 }),
+    /^on the ring: no bucket has two owners at a time: bucket/,
+  ],
+  'a bucket has no owner in the end': [
+    (d) => d.say('worker-1.1', 50_000, 'lost', { buckets: [USERS_BUCKET], epoch: 3 }),
+    /^on the ring: every bucket has an owner when all is calm: 1 buckets/,
   ],
   'jobs of a killed worker are reclaimed late': [
     (d) => Object.assign(d.attempts[2]!, { endedAt: 12_000 }),

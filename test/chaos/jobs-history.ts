@@ -9,6 +9,9 @@ import type { Script } from '../../chaos/jobs/workload.ts'
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
+/** Of the key user:1. */
+export const USERS_BUCKET = 715
+
 export const TIMES = { leaseMs: 2_000, sweepMs: 500 }
 
 /** Parts that a test may change before the history is assembled. */
@@ -222,6 +225,18 @@ export function asItShouldBe(): Draft {
     draft.work(`ordered-${job}`, job, at, { key: 'key:1' })
     draft.run('worker-1.1', `ordered-${job}`, job, at + 600, 'completed')
     draft.row(`ordered-${job}`, job, 'completed', at + 600)
+  }
+
+  const half = (rest: number) => Array.from({ length: 1_024 }, (_, bucket) => bucket).filter((n) => n % 2 === rest)
+  draft.say('worker-1.1', 200, 'gained', { buckets: half(USERS_BUCKET % 2), epoch: 2 })
+  draft.say('worker-2.2', 200, 'gained', { buckets: half((USERS_BUCKET + 1) % 2), epoch: 2 })
+  for (const [job, at] of [
+    ['21', 34_000],
+    ['22', 34_500],
+  ] as const) {
+    draft.work(`ring-${job}`, job, at, { key: 'user:1' })
+    draft.run('worker-1.1', `ring-${job}`, job, at + 600, 'completed')
+    draft.row(`ring-${job}`, job, 'completed', at + 600)
   }
 
   // Acknowledged, completed and lost.

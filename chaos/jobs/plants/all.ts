@@ -199,6 +199,33 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     handlerMs: 150,
     sql: 'alter sequence leasehold.job_id cache 100',
   },
+  'eager-gainer': {
+    what: 'a worker takes what it gains before the loser has acknowledged',
+    breaks: /no bucket has two owners/,
+    faults: ['SIGTERM worker'],
+    // Losers learn of an epoch by their next beat, as they do where LISTEN is not available.
+    sql: [
+      inFunction('leasehold.ring_beat', 's.worker_id <> of_worker and s.epoch < latest.number', 'false'),
+      inFunction('leasehold.ring_beat', `tell('ring', 'changed')`, `tell('nothing', 'changed')`),
+    ].join(';\n'),
+  },
+  'join-order-map': {
+    what: 'a worker computes the map from the seats that were taken before its own',
+    breaks: /no bucket has two owners/,
+    faults: ['SIGTERM worker'],
+    sql: inFunction(
+      'leasehold.ring_beat',
+      "'seats', e.seats, 'strategies', e.strategies",
+      `'seats', (select jsonb_agg(x) from jsonb_array_elements(e.seats) as x where (x ->> 'number')::int <= mine),
+        'strategies', e.strategies`,
+    ),
+  },
+  'immortal-seats': {
+    what: 'seats of dead workers do not expire',
+    breaks: /every bucket has an owner/,
+    faults: ['SIGKILL worker'],
+    sql: inFunction('leasehold.ring_beat', 'e.expires_at <= "leasehold".clock()', 'false'),
+  },
   'leaked-connections': {
     what: 'a worker opens connections and never closes them',
     breaks: /connections are back/,

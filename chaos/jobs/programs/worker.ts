@@ -38,6 +38,8 @@ for (const name of OUTCOMES) {
     })
   })
 }
+for (const name of ['gained', 'lost', 'unowned'] as const)
+  worker.on(name, ({ buckets, epoch }) => witness.write(name, { buckets, epoch }))
 worker.on('recovered', (event) => witness.write('recovered', event))
 worker.on('problem', ({ doing, error }) => witness.write('problem', { doing, error: nameOf(error) }))
 worker.on('stopping', () => witness.write('stopping'))

@@ -9,6 +9,7 @@ import { large } from './large.ts'
 import { manyQueues } from './many-queues.ts'
 import { ordered } from './ordered.ts'
 import { plain } from './plain.ts'
+import { ring } from './ring.ts'
 import { steering } from './steering.ts'
 
 /** In the order in which shares are dealt: a new one goes to the end, so that older seeds change less. */
@@ -24,6 +25,7 @@ export const WORKLOADS: readonly Workload[] = [
   forgotten,
   expiring,
   ordered,
+  ring,
 ]
 
 const byName = new Map(WORKLOADS.map((workload) => [workload.name, workload]))

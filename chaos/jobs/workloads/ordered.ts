@@ -1,5 +1,6 @@
 /** Jobs of a few keys in an ordered queue, some enqueued in transactions that stay open for a while. */
 import type { QueueOptions } from '../../../src/core/queue.ts'
+import type { Finding } from '../../common/finding.ts'
 import { groupedBy, type HandlerRun, type History, touches, type Work } from '../history.ts'
 import type { Workload } from '../workload.ts'
 
@@ -48,22 +49,24 @@ export const ordered: Workload = {
     if (run.attempt <= fails) throw new Error('on purpose')
   },
   ends: () => ['completed', 'attempts_exhausted', 'lease_expired'],
-  check: (history, works) => {
-    const certain = works.filter((work) => isCertain(history, work))
-    const keys = [...groupedBy(certain, ({ script }) => script.key as string).values()]
-    return [
-      {
-        promise: 'a job of a key starts after all that were acknowledged before it was asked for have ended',
-        checked: certain.length,
-        broken: keys.flatMap((own) => overtaken(own)),
-      },
-      {
-        promise: 'no two jobs of a key run at a time',
-        checked: certain.length,
-        broken: keys.flatMap((own) => overlapping(history, own)),
-      },
-    ]
-  },
+  check: (history, works) => orderRules(history, works),
+}
+
+export function orderRules(history: History, works: readonly Work[], where = ''): Finding[] {
+  const certain = works.filter((work) => isCertain(history, work))
+  const keys = [...groupedBy(certain, ({ script }) => script.key as string).values()]
+  return [
+    {
+      promise: `${where}a job of a key starts after all that were acknowledged before it was asked for have ended`,
+      checked: certain.length,
+      broken: keys.flatMap((own) => overtaken(own)),
+    },
+    {
+      promise: `${where}no two jobs of a key run at a time`,
+      checked: certain.length,
+      broken: keys.flatMap((own) => overlapping(history, own)),
+    },
+  ]
 }
 
 /** Commits that are lost, and jobs that an operator redrives, come back behind others. */
