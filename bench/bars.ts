@@ -2,6 +2,8 @@
 import type { ContenderName } from './contenders/names.ts'
 import { CLAIM_LINES, FEW_WAIT } from './order-lines.ts'
 import type { Measure, Results, Subject } from './results.ts'
+import { CLAIM_SIZES, CLAIMS_FROM, claimTitle } from './scenarios/fleet-claims.ts'
+import { IDLE_WORKERS } from './scenarios/fleet-idle.ts'
 
 export interface Ratio {
   readonly name: string
@@ -80,6 +82,19 @@ const BARS: readonly Bar[] = [
     most: 1.5,
   },
   { name: 'fair queue: claims until another key starts', value: (find) => ofFair(find, 'claims'), most: 2 },
+  ...(['fleet', 'fleet-5-ms'] as const).flatMap((scenario) => [
+    onRing(scenario, 'leasehold-ring', 'leasehold-keyed', 8, 1.1),
+    onRing(scenario, 'leasehold-ordered-ring', 'leasehold-ordered', 8, 1.1),
+    onRing(scenario, 'leasehold-ring', 'leasehold-keyed', 1),
+  ]),
+  ...CLAIMS_FROM.flatMap((from) => CLAIM_SIZES.map((limit) => behindOthers(claimTitle(limit, from)))),
+  {
+    name: `statements a second of each of ${IDLE_WORKERS} idle workers on the ring`,
+    value: (find) => find('fleet-idle', `leasehold-ring × ${IDLE_WORKERS}`, 'statementsPerSecond'),
+    most: 2,
+  },
+  costOf('bulk enqueue, ring ÷ no ring', 'fleet-enqueue', 'leasehold-ring', 'leasehold-keyed'),
+  costOf('single enqueue, ring ÷ no ring', 'fleet-single', 'leasehold-ring', 'leasehold-keyed'),
   ...PEERS.flatMap((peer) => [
     told(peer, 'a million jobs wait', 'backlog'),
     told(peer, 'a snapshot is held', 'held-snapshot'),
@@ -159,6 +174,27 @@ function latencyInFront(measure: 'p50Ms' | 'p99Ms', than: 'none' | 'few', most?:
     name: `other keys, ${measure === 'p50Ms' ? 'median' : 'p99'} to start: jobs of one key in front ÷ ${than}`,
     value: (find) => quotient(of(find, 'in front'), of(find, `${than} in front`)),
     ...(most === undefined ? {} : { most }),
+  }
+}
+
+/** The same jobs with the ring and without. */
+function onRing(scenario: string, ring: ContenderName, other: ContenderName, workers: number, most?: number): Bar {
+  const many = `${workers} ${workers === 1 ? 'worker' : 'workers'}`
+  return costOf(
+    `${scenario}, ${many}, ${ring} ÷ ${other}`,
+    scenario,
+    `${ring} × ${workers}`,
+    `${other} × ${workers}`,
+    most,
+  )
+}
+
+function behindOthers(title: string): Bar {
+  const of = (find: Find, others: string) => find('fleet-claim', `leasehold-ring, ${title}, ${others}`, 'claimMicros')
+  return {
+    name: `cost of a claim on the ring, ${title}: jobs of others in front ÷ none`,
+    value: (find) => quotient(of(find, 'others in front'), of(find, 'alone')),
+    most: 1.3,
   }
 }
 

@@ -49,6 +49,7 @@ export interface Sizes {
   readonly scheduled: number
   readonly inFlight: number
   readonly order: OrderSizes
+  readonly fleet: FleetSizes
 }
 
 export interface OrderSizes {
@@ -65,6 +66,23 @@ export interface OrderSizes {
   readonly waiting: number
   readonly claims: number
   readonly pairs: number
+}
+
+export interface FleetSizes {
+  readonly rounds: number
+  readonly jobs: number
+  /** Whose handlers wait. */
+  readonly slowJobs: number
+  readonly keys: number
+  readonly enqueued: number
+  readonly singles: number
+  /** Of the worker that claims, and of the seven others. */
+  readonly own: number
+  readonly others: number
+  readonly claims: number
+  readonly pairs: number
+  readonly idleSeconds: number
+  readonly takeovers: number
 }
 
 export interface TrickleSizes {
@@ -104,6 +122,20 @@ export const FULL: Sizes = {
     claims: 200,
     pairs: 7,
   },
+  fleet: {
+    rounds: 5,
+    jobs: 90_000,
+    slowJobs: 24_000,
+    keys: 10_000,
+    enqueued: 60_000,
+    singles: 1_500,
+    own: 20_000,
+    others: 300_000,
+    claims: 200,
+    pairs: 5,
+    idleSeconds: 20,
+    takeovers: 3,
+  },
 }
 
 /** Proves that everything runs; its figures mean little. */
@@ -136,6 +168,20 @@ export const QUICK: Sizes = {
     waiting: 10_000,
     claims: 20,
     pairs: 1,
+  },
+  fleet: {
+    rounds: 1,
+    jobs: 12_000,
+    slowJobs: 3_000,
+    keys: 2_000,
+    enqueued: 5_000,
+    singles: 100,
+    own: 10_000,
+    others: 30_000,
+    claims: 20,
+    pairs: 1,
+    idleSeconds: 3,
+    takeovers: 1,
   },
 }
 

@@ -22,6 +22,9 @@ export type Measure =
   | 'claims'
   | 'costRatio'
   | 'backlogSeconds'
+  | 'statementsPerSecond'
+  | 'takeoverSeconds'
+  | 'movedPercent'
   | 'rssMiB'
   | 'heapMiB'
 

@@ -25,6 +25,7 @@ import { Remote } from './process/remote.ts'
 import type { Report } from './report.ts'
 import { Results } from './results.ts'
 import { backlogScenario, heldSnapshotScenario, inFlightScenario, scheduledScenario } from './scenarios/burdens.ts'
+import { fleetScenario } from './scenarios/fleet.ts'
 import { heldLongScenario } from './scenarios/held-long.ts'
 import { idleScenario, singleScenario } from './scenarios/latency.ts'
 import { memoryScenario } from './scenarios/memory.ts'
@@ -60,6 +61,7 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   scheduled: scheduledScenario,
   'in-flight': inFlightScenario,
   order: orderScenario,
+  fleet: fleetScenario,
 }
 /** They have contenders and results of their own. */
 const ALONE = ['weather', 'outbox', 'workflow']
@@ -105,7 +107,8 @@ function resized(sizes: Sizes, jobs: number): Sizes {
   const slowJobs = Math.min(jobs, sizes.slowJobs)
   const workers = { workersJobs: jobs, workersSlowJobs: Math.min(jobs, sizes.workersSlowJobs) }
   const order = { ...sizes.order, jobs, enqueued: jobs }
-  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, ...workers, beside: jobs, heldJobs: jobs, order }
+  const fleet = { ...sizes.fleet, jobs, slowJobs: Math.min(jobs, sizes.fleet.slowJobs), enqueued: jobs }
+  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, ...workers, beside: jobs, heldJobs: jobs, order, fleet }
 }
 
 function parsed() {

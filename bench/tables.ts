@@ -38,6 +38,14 @@ const TITLES: Readonly<Record<string, string>> = {
   'fair-claim':
     'fair-claim: a claim of up to 50 jobs of a fair queue, and the number of the first claim that has another key',
   'order-beside': 'order-beside: an unordered queue, processor time with an ordered queue beside ÷ without',
+  fleet: 'fleet: so many worker processes empty one queue of jobs with keys, handlers do nothing',
+  'fleet-5-ms': 'fleet-5-ms: the same, handlers wait 5 ms, 50 at a time in each process',
+  'fleet-enqueue': 'fleet-enqueue: jobs with keys in bulk',
+  'fleet-single': 'fleet-single: one call for each job',
+  'fleet-claim': 'fleet-claim: a claim by one of 8 seats, rolled back, with and without jobs of the other seats',
+  'fleet-idle': 'fleet-idle: 16 worker processes that have nothing to do; statements that each sends',
+  'fleet-takeover': 'fleet-takeover: from kill -9 of one of two workers until the other has done jobs of all keys',
+  'fleet-moved': 'fleet-moved: buckets that another worker joining moves, by the map',
   'in-flight': 'in-flight: processor time per job, 20,000 held by another worker ÷ alone',
 }
 
@@ -58,6 +66,9 @@ const LABELS: Readonly<Record<Measure, string>> = {
   claims: 'another key in claim',
   costRatio: 'ratio',
   backlogSeconds: 'seconds behind',
+  statementsPerSecond: 'statements/s',
+  takeoverSeconds: 'seconds',
+  movedPercent: '% moved',
   rssMiB: 'RSS MiB',
   heapMiB: 'heap MiB',
 }

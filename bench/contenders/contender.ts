@@ -48,7 +48,7 @@ export interface Contender {
   produce(url: string, style: Style): Promise<Producer>
   work(url: string, style: Style, handle: Handle): Promise<Work>
   /** Left out by those that cannot claim in a transaction of the caller. */
-  claims?(url: string, db: Client): Promise<Claims>
+  claims?(url: string, db: Client, from: ClaimsFrom): Promise<Claims>
 }
 
 export interface Producer {
@@ -58,6 +58,9 @@ export interface Producer {
   enqueueWithin?(tx: Client, input: Input): Promise<unknown>
   close(): Promise<unknown>
 }
+
+/** From the beginning, or from where the last claim of a worker ended. */
+export type ClaimsFrom = 'start' | 'marks'
 
 /** The claim by itself, without a worker around it. */
 export interface Claims {

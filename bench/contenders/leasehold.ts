@@ -6,6 +6,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { handle as attach, kind, Leasehold, queue, type WorkerOptions } from '../../src/index.ts'
 import { claim, newClaimId } from '../../src/jobs/claim.ts'
 import type { Input } from '../inputs.ts'
+import { claimsOfASeat } from '../ring-claims.ts'
 import { type Contender, type Handle, SLOW_HANDLERS, type Style } from './contender.ts'
 
 const OPTIONS: Readonly<Record<Style, WorkerOptions>> = {
@@ -31,13 +32,33 @@ export const ordered = contender('Its defaults, in a queue that is configured as
 
 export const fair = contender('Its defaults, in a queue that is configured as fair.', { fair: true })
 
+export const keyed = contender('Its defaults, jobs with keys, in a queue that is not on the ring.', { keyed: true })
+
+export const ring = contender('The same in a queue that is on the ring.', { keyed: true, ring: true })
+
+export const orderedRing = contender('Its defaults, in a queue that is ordered and on the ring.', {
+  ordered: true,
+  ring: true,
+})
+
 const LEASE_MS = 60_000
 
-function contender(why: string, { fair, ...options }: { keep?: false; ordered?: true; fair?: true }): Contender {
-  const name = options.ordered ? 'ordered' : fair ? 'fair' : 'bench'
-  const job = kind<Input>(name, options)
+interface Options {
+  readonly keep?: false
+  readonly ordered?: boolean
+  readonly fair?: boolean
+  readonly keyed?: boolean
+  readonly ring?: boolean
+}
+
+function contender(
+  why: string,
+  { keep, ordered = false, fair = false, keyed = false, ring = false }: Options,
+): Contender {
+  const name = ordered ? 'ordered' : fair ? 'fair' : 'bench'
+  const job = kind<Input>(name, { ...(ordered && { ordered }), ...(keep === false && { keep }) })
   const worker = { id: randomUUID(), label: 'bench' }
-  const keyOf = ({ key }: Input) => (options.ordered || fair ? { partitionKey: key! } : {})
+  const keyOf = ({ key }: Input) => (ordered || fair || keyed ? { partitionKey: key! } : {})
   return {
     version: JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version,
     why,
@@ -46,8 +67,7 @@ function contender(why: string, { fair, ...options }: { keep?: false; ordered?: 
     setUp: async (url) => {
       const own = new Leasehold({ connectionString: url })
       await own.migrate()
-      if (options.ordered) await own.configure([queue(name, { ordered: true })])
-      if (fair) await own.configure([queue(name, { fair })])
+      if (ordered || fair || ring) await own.configure([queue(name, { ordered, fair, ring })])
       await own.close()
     },
     produce: async (url) => {
@@ -63,13 +83,14 @@ function contender(why: string, { fair, ...options }: { keep?: false; ordered?: 
         close: () => own.close(),
       }
     },
-    claims: async (_url, db) => {
+    claims: async (_url, db, from) => {
       const lane = new Lane(db)
+      const request = { worker, kinds: [name], leaseMs: LEASE_MS }
+      if (ring) return claimsOfASeat(lane, request, name, from)
       return {
         // From the beginning of the queue, and without runs: each key gives its first job.
         claim: async (limit) => {
-          const request = { claimId: newClaimId(), worker, kinds: [name], limit, leaseMs: LEASE_MS }
-          return (await claim(lane, request, { queues: [name] })).length
+          return (await claim(lane, { ...request, claimId: newClaimId(), limit }, { queues: [name] })).length
         },
         close: async () => {},
       }

@@ -12,7 +12,17 @@ export const ORDERED = ['leasehold-ordered', 'graphile-worker-ordered', 'pg-boss
 /** A queue that is fair to its keys: the scenario order only. */
 export const FAIR = ['leasehold-fair'] as const
 
+/** Jobs with keys, with the ring and without: the scenario fleet only. */
+export const FLEET = ['leasehold-keyed', 'leasehold-ring', 'leasehold-ordered-ring'] as const
+
 /** The last of all takes part where jobs trickle in: its local queue has most to lose there. */
-export const CONTENDERS = [...QUEUES, ...FLOORS, ...ORDERED, ...FAIR, 'graphile-worker-no-local-queue'] as const
+export const CONTENDERS = [
+  ...QUEUES,
+  ...FLOORS,
+  ...ORDERED,
+  ...FAIR,
+  ...FLEET,
+  'graphile-worker-no-local-queue',
+] as const
 
 export type ContenderName = (typeof CONTENDERS)[number]

@@ -6,13 +6,13 @@ import type { ClaimCost, Commands } from './protocol.ts'
 
 export async function claims(
   contender: Contender,
-  { url, count, warmUp, limit }: Parameters<Commands['claims']>[0],
+  { url, count, warmUp, limit, from = 'start' }: Parameters<Commands['claims']>[0],
 ): Promise<ClaimCost> {
   if (contender.claims === undefined) throw new Error('it cannot claim in a transaction of the caller')
   const db = new pg.Client(url)
   await db.connect()
   const { rows } = await db.query('select pg_backend_pid() as pid')
-  const own = await contender.claims(url, db)
+  const own = await contender.claims(url, db, from)
   const claim = async () => {
     await db.query('begin')
     const claimed = await own.claim(limit)

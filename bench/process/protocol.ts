@@ -1,5 +1,5 @@
 /** The messages between the benchmark and the processes of its contenders. All of it goes through JSON. */
-import type { Style } from '../contenders/contender.ts'
+import type { ClaimsFrom, Style } from '../contenders/contender.ts'
 
 export const PAYLOAD_BYTES = 120
 
@@ -17,7 +17,7 @@ export interface Commands {
   /** A worker waits; now and then a job is enqueued. From just before the call to the start of its handler. */
   idle(options: At & { readonly count: number; readonly keys?: number }): Latencies
   /** One claim after the other, each rolled back. `claimed`: how many jobs the last one took. */
-  claims(options: At & { readonly count: number; readonly warmUp: number; readonly limit: number }): ClaimCost
+  claims(options: At & ClaimOptions): ClaimCost
   /** Single enqueues at random times, so many a second on average. Replies when all of them are committed. */
   trickle(options: At & Arriving): Arrivals
   /** Small batches at regular times. Ends early, and reports it, when it has taken too long. */
@@ -50,6 +50,15 @@ export interface FillOptions {
   readonly batch?: number
   /** The server's main process, if its processor time is to be measured. */
   readonly postmaster?: number
+}
+
+export interface ClaimOptions {
+  readonly count: number
+  readonly warmUp: number
+  /** Jobs of a claim. */
+  readonly limit: number
+  /** Default: start. */
+  readonly from?: ClaimsFrom
 }
 
 export interface ClaimCost {

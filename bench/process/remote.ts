@@ -61,6 +61,14 @@ export class Remote {
     return mark
   }
 
+  /** With kill -9. Resolves when the process is gone. */
+  async kill(): Promise<void> {
+    this.#isEnding = true
+    const exited = new Promise((resolve) => this.#child.once('exit', resolve))
+    this.#child.kill('SIGKILL')
+    await exited
+  }
+
   /** Throws what went wrong meanwhile, such as a job handled twice. */
   async end(): Promise<void> {
     this.#isEnding = true

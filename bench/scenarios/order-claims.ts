@@ -1,5 +1,6 @@
 /** What jobs that wait cost the claims of others: many keys, a long line of one key, and an ordered queue beside. */
 import { among, type Bench, setUp, withProcess } from '../bench.ts'
+import type { ClaimsFrom } from '../contenders/contender.ts'
 import type { ContenderName } from '../contenders/names.ts'
 import { costMicros, drain, warmUpJobs } from '../measure.ts'
 import { claimLines, FEW, type Line } from '../order-lines.ts'
@@ -106,8 +107,9 @@ export async function claimMicros(
   { url }: Database,
   limit: number,
   count = contender.startsWith('leasehold') ? bench.sizes.order.claims : PEER_CLAIMS,
+  from: ClaimsFrom = 'start',
 ): Promise<number | null> {
-  const options = { url, count, warmUp: Math.min(WARM_UP, count), limit }
+  const options = { url, count, warmUp: Math.min(WARM_UP, count), limit, from }
   const { claimed, micros } = await withProcess(bench, contender, (remote) => remote.call('claims', options))
   if (claimed !== limit) throw new Error(`${contender} claimed ${claimed} jobs, not ${limit}`)
   return micros

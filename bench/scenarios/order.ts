@@ -69,7 +69,7 @@ async function drains(
 }
 
 /** Processor time of Node and of the database, with order and without. `batch` 1 is a call for each job. */
-async function enqueues(
+export async function enqueues(
   bench: Bench,
   scenario: string,
   contenders: readonly ContenderName[],

@@ -16,7 +16,7 @@ const COUNTS = [1, 2, 4, 8]
 const BARRED = { scenario: 'workers', processes: 8 }
 const CONTENDERS: readonly ContenderName[] = ['leasehold', 'leasehold-not-kept', 'graphile-worker']
 
-interface Load {
+export interface Load {
   readonly scenario: string
   readonly style: Style
   readonly handlerMs: number
@@ -58,7 +58,7 @@ async function share(bench: Bench, contenders: ContenderName[], load: Load, proc
 }
 
 /** The clock runs from a third of the jobs, when all processes are warm, until none is left without an outcome. */
-async function drainTogether(
+export async function drainTogether(
   bench: Bench,
   contender: ContenderName,
   database: Database,

@@ -23,6 +23,7 @@
  */
 import type { ClaimedJob } from './job.ts'
 import { type Line, nameOf } from './lines.ts'
+import { enough, JOBS_OF_A_LINE, linesFor } from './scan-lines.ts'
 import { isSameSpot, newPlace, type Place } from './scan-place.ts'
 import { Slices } from './scan-slices.ts'
 import { PRIORITIES, type ScanStart, type Walk } from './scan-walk.ts'
@@ -40,13 +41,12 @@ const WALK_MS_A_JOB = 0.02
 /** How many queues a claim between looks asks, however many are served. */
 const DEEP_AT_ONCE = 64
 const OTHERS_AT_ONCE = 8
-/** Of lines of the ring. */
-const FEWEST_LINES = 4
-const JOBS_OF_A_LINE = 8
 
 export interface Asked {
   readonly walk: Walk
   readonly fromStart: boolean
+  /** A look that goes on with the next one. */
+  readonly isPart: boolean
   readonly everyKind: boolean
   /** From one queue and priority at most. */
   readonly share: number
@@ -108,18 +108,20 @@ export class ScanCursors {
   next(limit = 1, among?: ReadonlySet<string>): Asked {
     const fromStart = this.lookIsDue()
     const isAsked = ({ queue }: Place) => among === undefined || among.has(queue)
-    const places = fromStart ? this.#from(this.#lookTurn++).filter(isAsked) : this.#some(isAsked, limit)
+    const all = fromStart ? this.#from(this.#lookTurn++).filter(isAsked) : []
+    const places = fromStart ? enough(all, limit) : this.#some(isAsked, limit)
     // From now on, so that a look that fails is not tried again and again.
     if (fromStart) this.#lookedAt = this.#now()
-    const deep = places.filter((place) => place.deep || !place.known).length
-    const share = Math.ceil(limit / Math.max(1, deep))
+    const deep = places.filter((place) => place.deep || !place.known)
+    const least = deep.every(({ line }) => line !== 0) ? JOBS_OF_A_LINE : 1
+    const share = Math.min(limit, Math.max(least, Math.ceil(limit / Math.max(1, deep.length))))
     const look = () => ({
       queues: places.map(({ queue }) => queue),
       lines: places.map(({ line }) => line),
       dueForMs: this.#slices.next,
     })
     const walk = fromStart ? look() : this.#spotsOf(places)
-    return { walk, fromStart, everyKind: among === undefined, share, places }
+    return { walk, fromStart, isPart: places.length < all.length, everyKind: among === undefined, share, places }
   }
 
   /**
@@ -130,6 +132,7 @@ export class ScanCursors {
     const { jobs, limit, walkMs, at, cut = false } = answer
     const full = jobs.length >= limit || cut
     const last = full ? this.#lastReached(asked, jobs) : asked.places.length - 1
+    const goesOn = asked.isPart || (asked.fromStart && last < asked.places.length - 1)
     const deep = this.#setMarks(asked, jobs, full)
     const sawEmpty = !full && at !== undefined && asked.everyKind && !isSlice(asked)
     asked.places.forEach((place, index) => {
@@ -140,13 +143,13 @@ export class ScanCursors {
       if (place.deep) place.emptyAt = undefined
       else if (sawEmpty) place.emptyAt = at
     })
-    if (full) this.#nextTurn(asked, last)
+    if (full || asked.isPart) this.#nextTurn(asked, last)
     const more = full || deep.size > 0
     const sawAll = asked.fromStart && this.#looked(asked, walkMs, jobs.length, more)
     if (!asked.fromStart) this.#walked(walkMs, jobs.length)
     if (!full && !(this.isNotified && sawEmpty)) this.#hurry = true
-    if (asked.fromStart && last < asked.places.length - 1) this.#hurry = true
-    return { more, nothingElse: sawAll && !more }
+    if (goesOn) this.#hurry = true
+    return { more, nothingElse: sawAll && !more && !asked.isPart }
   }
 
   /** No answer came. */
@@ -165,7 +168,9 @@ export class ScanCursors {
   notified(queue: string, line = 0): void {
     const place = this.#byLine.get(nameOf({ queue, line }))
     if (place !== undefined) this.#notified.add(place)
-    if (!this.isNotified || place?.emptyAt === undefined) this.#hurry = true
+    // What is new in a deep line lies behind what waits there.
+    const isAhead = place !== undefined && (place.emptyAt !== undefined || (place.deep && line !== 0))
+    if (!this.isNotified || !isAhead) this.#hurry = true
   }
 
   /** Whether it walks this line. */
@@ -186,7 +191,11 @@ export class ScanCursors {
 
   /** Those with a notification first, some of the others by turns, and the deep ones by turns. */
   #some(isAsked: (place: Place) => boolean, limit: number): Place[] {
-    const notified = [...this.#notified].filter(isAsked)
+    let lines = linesFor(limit)
+    let queues = OTHERS_AT_ONCE
+    const notified = [...this.#notified].filter(
+      (place) => isAsked(place) && (place.line === 0 ? queues-- : lines--) > 0,
+    )
     const isFree = (place: Place) => isAsked(place) && !this.#notified.has(place)
     // New work in a line of the ring is announced to its owner, so only queues are asked without a reason.
     const others = this.#first(
@@ -194,13 +203,12 @@ export class ScanCursors {
       this.#otherTurn,
       (place) => !place.deep && place.line === 0 && isFree(place),
     )
-    // Each queue has its share of a claim. Lines need none: a few are enough to fill it, by turns.
-    let lines = Math.max(FEWEST_LINES, Math.ceil(limit / JOBS_OF_A_LINE))
+    // Each queue has its share of a claim. Lines need none: so many are enough to fill it, by turns.
     const deep = this.#first(DEEP_AT_ONCE, this.#deepTurn++, (place) => {
       return place.deep && isFree(place) && (place.line === 0 || lines-- > 0)
     })
     if (others.length > 0) this.#otherTurn = this.#places.indexOf(others.at(-1)!) + 1
-    return [...notified.slice(0, OTHERS_AT_ONCE), ...others, ...deep]
+    return [...notified, ...others, ...deep]
   }
 
   #first(count: number, turn: number, isMeant: (place: Place) => boolean): Place[] {

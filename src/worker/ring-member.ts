@@ -83,6 +83,7 @@ export class RingMember {
   #seat: number | undefined
   /** By queue on the ring: what it may claim. */
   #allowed: ReadonlyMap<string, BucketSet> = new Map()
+  #lines: readonly Line[] | undefined
   #usableUntil = Number.POSITIVE_INFINITY
   #isWaiting = false
   #waitedBeats = 0
@@ -94,13 +95,14 @@ export class RingMember {
   }
 
   /** Where to claim from, or undefined if no queue is on the ring. Ask again before each claim: time may have passed. */
-  get lines(): Line[] | undefined {
+  get lines(): readonly Line[] | undefined {
     if (this.#allowed.size === 0) return undefined
     this.#dropIfLate()
-    return this.#queues.flatMap((queue) => {
+    this.#lines ??= this.#queues.flatMap((queue) => {
       const buckets = [...(this.#allowed.get(queue) ?? NONE)]
       return [{ queue, line: 0 }, ...buckets.map((bucket) => ({ queue, line: bucket + 1 }))]
     })
+    return this.#lines
   }
 
   /** Whose suspects to claim. */
@@ -238,6 +240,7 @@ export class RingMember {
   #allow(allowed: ReadonlyMap<string, BucketSet>, epoch: number): void {
     const before = this.#allowed
     this.#allowed = allowed
+    this.#lines = undefined
     const { events, onChange } = this.#options
     let hasChanged = before.size !== allowed.size
     for (const queue of new Set([...before.keys(), ...allowed.keys()])) {
