@@ -32,8 +32,8 @@ const USABLE_PART = 0.8
 /** How often to look for what a worker on no ring would otherwise learn late, and for acknowledgements that were not announced. */
 const IDLE_BEAT_MS = 5_000
 const WAITING_BEAT_MS = 250
-/** Buckets that wait for their former owner for so many beats are worth a line in the log. */
-const LONG_WAIT_BEATS = 2 * BEATS_PER_LEASE
+/** Buckets that wait for their former owner for this part of a lease are worth a line in the log. */
+const LONG_WAIT_PART = 0.5
 
 export interface RingMemberOptions {
   readonly lane: Lane
@@ -86,7 +86,8 @@ export class RingMember {
   #lines: readonly Line[] | undefined
   #usableUntil = Number.POSITIVE_INFINITY
   #isWaiting = false
-  #waitedBeats = 0
+  /** Since when it waits for former owners. Undefined: it does not, or that was reported. */
+  #waitsSince: number | undefined
 
   constructor(options: RingMemberOptions) {
     this.#options = options
@@ -128,11 +129,8 @@ export class RingMember {
   async tick(): Promise<number> {
     this.#dropIfLate() // Others may have had its buckets meanwhile, also if it gets the same seat again.
     const sentAt = monotonicMs()
-    const state = await this.#beat(false).catch((error) => {
-      // Handlers learn in time that they own its keys no more, also while nothing is claimed.
-      this.#dropIfLate()
-      throw error
-    })
+    // Handlers learn in time that they own its keys no more, also while nothing is claimed and no beat succeeds.
+    const state = await this.#beat(false).finally(() => this.#dropIfLate())
     if (state === undefined) {
       this.#leaveEpoch()
       this.#allow(new Map(), 0)
@@ -151,14 +149,17 @@ export class RingMember {
       this.#allow(new Map([...owned].map(([queue, set]) => [queue, this.#nowIn(queue).and(set)])), state.epoch)
       await this.#options.claimsAnswered()
       this.#has = { epoch: state.epoch, salt: state.salt }
-      this.#waitedBeats = 0
+      this.#waitsSince = monotonicMs()
       return 0
     }
     const taken = this.#stillOfOthers(state)
     this.#allow(new Map([...owned].map(([queue, set]) => [queue, set.minus(taken.get(queue) ?? NONE)])), state.epoch)
     this.#isWaiting = [...owned].some(([queue, set]) => set.size > this.#nowIn(queue).size)
     if (!this.#isWaiting) return this.#seatLeaseMs / BEATS_PER_LEASE
-    if (++this.#waitedBeats === LONG_WAIT_BEATS) this.#reportWaiting(owned, state.epoch)
+    if (monotonicMs() - (this.#waitsSince ?? Number.POSITIVE_INFINITY) >= LONG_WAIT_PART * this.#seatLeaseMs) {
+      this.#waitsSince = undefined
+      this.#reportWaiting(owned, state.epoch)
+    }
     return Math.min(WAITING_BEAT_MS, this.#seatLeaseMs / BEATS_PER_LEASE)
   }
 

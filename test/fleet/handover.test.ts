@@ -215,3 +215,26 @@ test('a gainer that waits for long announces it once', async (t) => {
   answer()
   await losing
 })
+
+test('a member that stood still and beats first has lost its buckets all the same', async (t) => {
+  const { configure, member, pass } = await ring(t)
+  await configure('consistent')
+  const [one, two] = [member('one'), member('two')]
+  await settleAll([one, two])
+  const before = two.buckets()
+  two.lost.length = 0
+  await pass(SEAT_LEASE_MS)
+  await settleAll([one])
+  assert.equal(one.buckets().size, 1_024)
+  // Its beat comes before any claim would have looked at the time. It takes the same seat, and owns the same buckets again.
+  await two.ring.tick()
+  assert.deepEqual(
+    two.lost.flatMap(({ buckets }) => buckets).sort(),
+    [...before].sort(),
+    'who keeps state in memory drops it',
+  )
+  assertDisjoint([one, two])
+  await settleAll([one, two])
+  assertDivided([one, two])
+  assert.deepEqual(two.buckets(), before)
+})
