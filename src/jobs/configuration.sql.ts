@@ -84,7 +84,7 @@ from visited
 cross join lateral (
   select j.kind from leasehold.job j
   where j.queue = visited.queue and not j.blocked and j.crashes = 0 and j.claim_id is null
-  order by j.priority, j.available_at, j.id
+  order by j.line, j.priority, j.available_at, j.id
   limit $4
 ) ahead
 where exists (

@@ -100,7 +100,7 @@ from unnest((select $1::text[])) as i (queue)
 cross join generate_series(0, 9) as p (priority)
 cross join lateral (
   select job.queue, job.kind from leasehold.job
-  where job.queue = i.queue and job.priority = p.priority and not job.blocked and job.crashes = 0
+  where job.queue = i.queue and job.line = 0 and job.priority = p.priority and not job.blocked and job.crashes = 0
     and job.available_at <= leasehold.clock() - $2 * interval '1 ms' and job.claim_id is null
   order by job.available_at, job.id
   limit 1000

@@ -3,11 +3,12 @@
  * interval (migrations/0008_duties.sql). All of it is true of every kind, known here or not, and safe to do twice.
  */
 import type { RetentionMs } from '../core/retention.ts'
+import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { pruneEffects } from '../effects/ledger.ts'
 import { PRUNE_EVERY_MS, pruneDue } from '../inbox/pruning.ts'
-import { countSuspects } from '../jobs/claim.ts'
+import { countSuspects, type OwnedBuckets } from '../jobs/claim.ts'
 import { readRetention } from '../jobs/configuration.ts'
 import {
   dropPartitions,
@@ -64,6 +65,8 @@ export interface HousekeeperOptions {
   /** This worker is claiming suspects already. */
   isOnSuspects(): boolean
   onSuspects(): void
+  /** Whose suspects this worker may claim. Undefined: all. */
+  owned(): OwnedBuckets | undefined
 }
 
 export class Housekeeper {
@@ -78,6 +81,8 @@ export class Housekeeper {
   #stopping = false
   /** In this turn. */
   #hasReclaimed = false
+  /** When a worker on the ring looks for its own suspects. */
+  #looksAt = Number.POSITIVE_INFINITY
 
   constructor(options: HousekeeperOptions) {
     this.#options = options
@@ -124,9 +129,10 @@ export class Housekeeper {
       await this.#do(duty).then(worksAgain, problem)
     }
     // The worker that has reclaimed jobs looks at once: they are suspects.
-    if (!this.#stopping && (taken.includes('suspects') || this.#hasReclaimed)) await this.#recruit()
+    if (!this.#stopping && (taken.includes('suspects') || this.#hasReclaimed || this.#looksItself()))
+      await this.#recruit()
     this.#hasReclaimed = false
-    return Math.max(nextInMs, SOONEST_MS)
+    return Math.max(Math.min(nextInMs, this.#looksAt - monotonicMs()), SOONEST_MS)
   }
 
   async #do(duty: Duty): Promise<void> {
@@ -153,10 +159,20 @@ export class Housekeeper {
     }
   }
 
+  /** On the ring only the owner of a suspect may claim it, and the duty is mostly another worker's: so each looks for its own. */
+  #looksItself(): boolean {
+    const { owned, isOnSuspects } = this.#options
+    if (owned() === undefined) this.#looksAt = Number.POSITIVE_INFINITY
+    else if (this.#looksAt === Number.POSITIVE_INFINITY) this.#looksAt = 0
+    if (monotonicMs() < this.#looksAt) return false
+    this.#looksAt = monotonicMs() + this.#everyMs.suspects!
+    return !isOnSuspects()
+  }
+
   /** One worker takes what it can at once. The more suspects wait, the sooner the next worker finds the duty due. */
   async #recruit(): Promise<void> {
-    const { lane, queues, kinds, onSuspects } = this.#options
-    const waiting = await countSuspects(lane, queues, kinds)
+    const { lane, queues, kinds, onSuspects, owned } = this.#options
+    const waiting = await countSuspects(lane, queues, kinds, 1_000, owned())
     if (waiting === 0) return
     onSuspects()
     const workers = Math.ceil(waiting / SUSPECTS_AT_ONCE)

@@ -266,6 +266,7 @@ export class Worker extends Service<WorkerEvents> {
       waitsAfterOutage: this.#until === 'stopped',
       isOnSuspects: () => this.#fetcher.isForSuspects,
       onSuspects: () => this.#fetcher.suspectsWait(),
+      owned: () => this.#ring.owned,
       runQueues: this.#signals.queues,
     })
   }
