@@ -193,9 +193,8 @@ export class ScanCursors {
   #some(isAsked: (place: Place) => boolean, limit: number): Place[] {
     let lines = linesFor(limit)
     let queues = OTHERS_AT_ONCE
-    const notified = [...this.#notified].filter(
-      (place) => isAsked(place) && (place.line === 0 ? queues-- : lines--) > 0,
-    )
+    const hasRoom = ({ line }: Place) => (line === 0 ? queues-- : lines--) > 0
+    const notified = [...this.#notified].filter((place) => isAsked(place) && hasRoom(place))
     const isFree = (place: Place) => isAsked(place) && !this.#notified.has(place)
     // New work in a line of the ring is announced to its owner, so only queues are asked without a reason.
     const others = this.#first(
