@@ -2346,8 +2346,7 @@ begin
     if latest.strategies is distinct from strategies or latest.seats is distinct from "leasehold".seats_now() then
       insert into "leasehold".epoch (number, began_at, seats, strategies)
       -- No seat has acknowledged it, also if rows of epochs were deleted by hand.
-      values (1 + greatest(latest.number, (select max(s.epoch) from "leasehold".seat s), 0), "leasehold".clock(), "leasehold".seats_now(),
-        strategies);
+      select 1 + greatest(latest.number, max(s.epoch), 0), "leasehold".clock(), "leasehold".seats_now(), strategies from "leasehold".seat s;
       select e.* into latest from "leasehold".epoch e order by e.number desc limit 1;
       delete from "leasehold".epoch e where e.number < latest.number - 100;
       perform "leasehold".note_fleet('ring', of_worker, of_label,

@@ -47,6 +47,7 @@ export class ManualDuties {
       onSuspects: () => {
         this.#suspectsWait = true
       },
+      owned: () => undefined,
     })
   }
 

@@ -50,3 +50,24 @@ test('each key has one worker, as long as the same workers run', async (t) => {
     [],
   )
 })
+
+test('suspects are claimed by their owners, whichever worker keeps the house', async (t) => {
+  const { lh, db, worker } = await scene(t)
+  await lh.configure([queue('touch', { ordered: true, ring: true })])
+  const by = new Map<string, string>()
+  const workers = ['a', 'b'].map((label) =>
+    worker([handle(touch, ({ input: { key } }) => void by.set(key, label))], { label, lease: '1s' }),
+  )
+  const owners = () => KEYS.map((key) => workers.findIndex((each) => each.owns('touch', key) !== undefined))
+  await until('both own keys', () => new Set(owners()).size === 2 && !owners().includes(-1))
+  // As if a worker had died with them: enqueued while the queue is paused, and marked before any worker sees them.
+  await lh.pause({ queue: 'touch' })
+  await lh.enqueueMany(
+    touch,
+    KEYS.map((key) => ({ input: { key, n: 0 }, partitionKey: key })),
+  )
+  await db.pool.query('update leasehold.job set crashes = 1')
+  await lh.resume({ queue: 'touch' })
+  await until('all are completed', () => workers.reduce((sum, { tally }) => sum + tally.completed, 0) === KEYS.length)
+  assert.deepEqual(new Set(by.values()), new Set(['a', 'b']))
+})
