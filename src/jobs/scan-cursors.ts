@@ -23,7 +23,7 @@
  */
 import type { ClaimedJob } from './job.ts'
 import { type Line, nameOf } from './lines.ts'
-import { enough, JOBS_OF_A_LINE, linesFor } from './scan-lines.ts'
+import { enough, JOBS_OF_A_LINE, linesFor, mayBeDeep } from './scan-lines.ts'
 import { isSameSpot, newPlace, type Place } from './scan-place.ts'
 import { Slices } from './scan-slices.ts'
 import { PRIORITIES, type ScanStart, type Walk } from './scan-walk.ts'
@@ -85,6 +85,8 @@ export class ScanCursors {
   #lateByMs = LATE_BY_MS
   /** Whether this worker is notified of new work. */
   isNotified = false
+  /** A look asks all lines, also if a few would do. */
+  looksAtAll = false
 
   /** `now` is monotonic, in milliseconds. */
   constructor(queues: readonly string[], now: () => number = () => performance.now(), random = Math.random) {
@@ -109,7 +111,7 @@ export class ScanCursors {
     const fromStart = this.lookIsDue()
     const isAsked = ({ queue }: Place) => among === undefined || among.has(queue)
     const all = fromStart ? this.#from(this.#lookTurn++).filter(isAsked) : []
-    const places = fromStart ? enough(all, limit) : this.#some(isAsked, limit)
+    const places = !fromStart ? this.#some(isAsked, limit) : this.looksAtAll ? all : enough(all, limit)
     // From now on, so that a look that fails is not tried again and again.
     if (fromStart) this.#lookedAt = this.#now()
     const deep = places.filter((place) => place.deep || !place.known)
@@ -144,7 +146,8 @@ export class ScanCursors {
       else if (sawEmpty) place.emptyAt = at
     })
     if (full || asked.isPart) this.#nextTurn(asked, last)
-    const more = full || deep.size > 0
+    const more =
+      full || deep.size > 0 || (!asked.fromStart && this.#places.some((place) => !place.known && place.line !== 0))
     const sawAll = asked.fromStart && this.#looked(asked, walkMs, jobs.length, more)
     if (!asked.fromStart) this.#walked(walkMs, jobs.length)
     if (!full && !(this.isNotified && sawEmpty)) this.#hurry = true
@@ -197,14 +200,11 @@ export class ScanCursors {
     const notified = [...this.#notified].filter((place) => isAsked(place) && hasRoom(place))
     const isFree = (place: Place) => isAsked(place) && !this.#notified.has(place)
     // New work in a line of the ring is announced to its owner, so only queues are asked without a reason.
-    const others = this.#first(
-      OTHERS_AT_ONCE,
-      this.#otherTurn,
-      (place) => !place.deep && place.line === 0 && isFree(place),
-    )
+    const isOther = (place: Place) => !place.deep && place.line === 0 && isFree(place)
+    const others = this.#first(OTHERS_AT_ONCE, this.#otherTurn, isOther)
     // Each queue has its share of a claim. Lines need none: so many are enough to fill it, by turns.
     const deep = this.#first(DEEP_AT_ONCE, this.#deepTurn++, (place) => {
-      return place.deep && isFree(place) && (place.line === 0 || lines-- > 0)
+      return isFree(place) && (place.line === 0 ? place.deep : mayBeDeep(place) && lines-- > 0)
     })
     if (others.length > 0) this.#otherTurn = this.#places.indexOf(others.at(-1)!) + 1
     return [...notified, ...others, ...deep]

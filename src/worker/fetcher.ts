@@ -55,6 +55,7 @@ export class Fetcher {
   constructor(options: FetcherOptions) {
     this.#options = options
     this.#cursors = new ScanCursors(options.queues)
+    this.#cursors.looksAtAll = options.until === 'once'
     this.#eagerness = new Eagerness(options.pollMs)
     this.#burst = new Burst(options.lane, options.queues)
     this.#loop = new Loop(() => this.#tick(), options.events)

@@ -6,13 +6,13 @@ import { checkRetention } from '../../src/core/retention.ts'
 
 test('a queue has defaults, and cannot be changed afterwards', () => {
   const mail = queue('mail')
-  assert.deepEqual(mail, { name: 'mail', ordered: false, fair: false, onDeadLetter: 'block', wakeUp: true })
+  assert.deepEqual(mail, { name: 'mail', ordered: false, fair: false, onDeadLetter: 'block', wakeUp: true, ring: null })
   assert.throws(() => Object.assign(mail, { ordered: true }), TypeError)
 })
 
 test('queue() keeps every option', () => {
   for (const onDeadLetter of ['block', 'skip', 'park'] as const) {
-    const options = { ordered: true, fair: false, onDeadLetter, wakeUp: false }
+    const options = { ordered: true, fair: false, onDeadLetter, wakeUp: false, ring: 'rendezvous' as const }
     assert.deepEqual(queue('mail', options), { name: 'mail', ...options })
   }
 })

@@ -152,30 +152,6 @@ test('a look that was full before the last queue goes on behind it at once', () 
   assert.deepEqual(queuesOf(next), ['b', 'c', 'a'])
 })
 
-test('a look asks no more lines than fill its claim, and the next one goes on with the others', () => {
-  const now = () => 0
-  const cursors = new ScanCursors(['q'], now, now)
-  const lines = Array.from({ length: 40 }, (_, n) => n + 1)
-  cursors.setLines(lines.map((line) => ({ queue: 'q', line })))
-  const ofLine = (line: number) => Array.from({ length: 4 }, () => ({ ...aJob('q'), line }))
-  const first = cursors.next(160)
-  assert.equal(first.places.length, 40, 'what is not known is looked at')
-  const [jobs, from] = [lines.flatMap(ofLine), first.places[0]!.line]
-  cursors.learn(first, { jobs, limit: 160, walkMs: 0 })
-  const seen = new Set<number>()
-  for (let look = 0; look < 40; look++) {
-    cursors.lookFromStart()
-    const part = cursors.next(4)
-    assert.equal(part.fromStart && part.places.length, 4)
-    const { line } = part.places[0]!
-    seen.add(line)
-    const { nothingElse } = cursors.learn(part, { jobs: ofLine(line), limit: 4, walkMs: 0 })
-    assert.equal(nothingElse, false)
-  }
-  assert.equal(from, 1)
-  assert.equal(seen.size, 40)
-})
-
 test('a notified queue is claimed first once, and then takes its turn again', () => {
   let now = 0
   const cursors = new ScanCursors(
