@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as errors from '../../src/core/errors.ts'
+import { SeatTakenError } from '../../src/ring/errors.ts'
 import * as workflow from '../../src/workflow/errors.ts'
 
 test('every error has its own code, its class as its name, and the codes are the published list', () => {
@@ -23,6 +24,7 @@ test('every error has its own code, its class as its name, and the codes are the
     new workflow.RunFinishedError('checkout', 'r'),
     new workflow.RunNotFoundError('checkout', 'r'),
     schema,
+    new SeatTakenError(3),
     new workflow.StepFailedError('charge', { name: 'Error', message: 'no' }),
     new errors.StoppingError(),
     new errors.TimedOutError('The handler of mail', 10),

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as errors from '../../src/core/errors.ts'
 import { quotable, quotableOfChore, quotableOfRequest } from '../../src/core/log-redaction.ts'
+import { SeatTakenError } from '../../src/ring/errors.ts'
 import * as workflow from '../../src/workflow/errors.ts'
 import { freshDatabase } from '../support/database.ts'
 
@@ -33,6 +34,7 @@ test('our own errors are printed without values', () => {
     [new errors.RolledBackError(), /^The transaction was rolled back/],
     [new workflow.RunFinishedError('checkout', SECRET), /^The run "…" of checkout has ended/],
     [new workflow.RunNotFoundError('checkout', SECRET), /^There is no run "…" of checkout/],
+    [new SeatTakenError(3), /^seat 3 is taken/],
     [new workflow.StepFailedError(`charge ${SECRET}`, { message: SECRET }), 'Step "…" has failed'],
     [new workflow.WorkflowChangedError('checkout@1', ['charge']), /^A run of checkout@1 has recorded "charge"/],
     [new errors.SchemaError('Schema "leasehold" is missing here.'), 'Schema "leasehold" is missing here'],
