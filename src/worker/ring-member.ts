@@ -30,7 +30,7 @@ const BEATS_PER_LEASE = 4
 /** A claim that is sent by then has been carried out before the lease expires, unless the database stalls. */
 const USABLE_PART = 0.8
 /** How often to look for what a worker on no ring would otherwise learn late, and for acknowledgements that were not announced. */
-const IDLE_BEAT_MS = 5_000
+const IDLE_BEAT_MS = 15_000
 const WAITING_BEAT_MS = 250
 /** Buckets that wait for their former owner for this part of a lease are worth a line in the log. */
 const LONG_WAIT_PART = 0.5

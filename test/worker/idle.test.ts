@@ -33,5 +33,5 @@ test('an idle worker that is alone sends at most two statements a second', async
   )
   assert.ok(names.length <= 2 * SECONDS, `${names.length} in ${SECONDS} s: ${JSON.stringify(counts)}`)
   t.diagnostic(`${names.length} in ${SECONDS} s: ${JSON.stringify(counts)}`)
-  assert.equal(counts['worker.beat'], SECONDS / 5)
+  assert.ok(counts['worker.beat']! >= SECONDS / 5 - 1, 'a beat every five seconds')
 })
