@@ -2353,7 +2353,7 @@ begin
         jsonb_build_object('epoch', latest.number, 'seats', latest.seats, 'strategies', strategies));
       perform "leasehold".tell('ring', 'changed');
     end if;
-    -- Whoever has just sat down has claimed nothing yet.
+    -- The worker of a new seat has claimed nothing yet, so it has nothing to hand over.
     update "leasehold".seat s set epoch = latest.number where s.worker_id = of_worker and s.epoch = 0;
   end if;
   return jsonb_build_object('seat', mine, 'epoch', latest.number, 'salt', latest.salt, 'strategies', strategies,

@@ -52,7 +52,7 @@ as $$
 $$;
 
 -- Renews the seat of a worker, or takes one for it, if one of its queues is on the ring. `has` is the epoch that the worker
--- acknowledges, unless a failover has lost it. A worker that leaves gives its seat back. Expired seats are vacated by whoever comes first.
+-- acknowledges, unless a failover has lost it. A worker that leaves gives its seat back. A beat deletes every expired seat that it finds.
 -- Changes are made one after the other, by the lock of the epochs, which a beat that changes nothing does not take. A worker that waits
 -- for it has locked the row of its own seat, so an expired seat whose worker is just renewing it is passed over. Returns null if no queue of the worker is on the ring;
 -- otherwise its seat (null: the one it wants is taken), the epoch, and what other seats have acknowledged.
@@ -142,7 +142,7 @@ begin
         jsonb_build_object('epoch', latest.number, 'seats', latest.seats, 'strategies', strategies));
       perform leasehold.tell('ring', 'changed');
     end if;
-    -- Whoever has just sat down has claimed nothing yet.
+    -- The worker of a new seat has claimed nothing yet, so it has nothing to hand over.
     update leasehold.seat s set epoch = latest.number where s.worker_id = of_worker and s.epoch = 0;
   end if;
   return jsonb_build_object('seat', mine, 'epoch', latest.number, 'salt', latest.salt, 'strategies', strategies,
