@@ -1,0 +1,46 @@
+import type { Lane } from '../db/lane.ts'
+import { COUNT_WRITTEN, DESCRIBE_DATABASE, KNOWN_NAMES } from './database.sql.ts'
+
+/** The database that a command is about to change, such as `shop on 10.0.0.7:5432`. */
+export async function describeDatabase(lane: Lane): Promise<string> {
+  const [row] = await lane.run<'database' | 'host' | 'port'>(DESCRIBE_DATABASE, [])
+  const { database, host, port } = row!
+  return `${database} on ${host}${port === null ? '' : `:${port}`}`
+}
+
+/** By the server's counters, which only grow until they are reset. */
+export interface Written {
+  /** Jobs that have ended, but for dead letters. */
+  readonly finished: number
+  /** Attempts that did not complete their job. */
+  readonly otherAttempts: number
+}
+
+export async function countWritten(lane: Lane): Promise<Written> {
+  const [row] = await lane.run<'finished' | 'other_attempts'>(COUNT_WRITTEN, [])
+  return { finished: Number(row!.finished), otherAttempts: Number(row!.other_attempts) }
+}
+
+export interface KnownKind {
+  readonly queue: string | null
+  readonly priority: number | null
+  readonly maxAttempts: number | null
+}
+
+/** Kinds and queues that were configured, or that a running worker has. */
+export async function knownNames(
+  lane: Lane,
+): Promise<{ kinds: ReadonlyMap<string, KnownKind>; queues: ReadonlySet<string> }> {
+  const rows = await lane.run<'what' | 'name' | 'queue' | 'priority' | 'max_attempts'>(KNOWN_NAMES, [])
+  const number = (text: string | null) => (text === null ? null : Number(text))
+  const kinds = new Map<string, KnownKind>()
+  const queues = new Set<string>()
+  for (const row of rows) {
+    const name = row.name!
+    if (row.what === 'queue') queues.add(name)
+    else if (!kinds.has(name)) {
+      kinds.set(name, { queue: row.queue, priority: number(row.priority), maxAttempts: number(row.max_attempts) })
+    }
+  }
+  return { kinds, queues }
+}
