@@ -1,0 +1,24 @@
+/** What `why` suggests: a command, or what to do where none helps. */
+import { shellWord } from '../inspect/trouble.ts'
+import type { Why } from '../inspect/why.ts'
+
+/** Undefined: nothing is to be done. */
+export function nextStep(answer: Why): string | undefined {
+  switch (answer.because) {
+    case 'dead_letter':
+      if (answer.reason === 'effect_unknown')
+        return `leasehold settle ${answer.jobId} <effect>; leasehold show ${answer.jobId} lists its effects`
+      return `leasehold retry ${answer.jobId}, when its cause is fixed`
+    case 'paused':
+      return `leasehold resume --${answer.what} ${shellWord(answer.name)}`
+    case 'key_blocked':
+      return `leasehold why ${answer.by}`
+    case 'no_handler':
+      return 'start a worker with a handler for it; leasehold workers lists those that run'
+    case 'no_owner':
+    case 'lease_expired':
+      return 'leasehold workers'
+    default:
+      return undefined
+  }
+}

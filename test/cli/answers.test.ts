@@ -1,0 +1,115 @@
+// What an operator reads: answers that name the cause and the next step.
+import assert from 'node:assert/strict'
+import { createServer } from 'node:net'
+import { test } from 'node:test'
+import { Fatal, handle, kind } from '../../src/index.ts'
+import { command } from '../support/command.ts'
+import { next, scene } from '../support/worker.ts'
+
+const mail = kind<unknown>('mail', { maxAttempts: 1 })
+const refuse = handle(mail, () => {
+  throw new Fatal('no such address')
+})
+
+test('cancel asks for --yes, and tells an unknown job from one that has ended', async (t) => {
+  const { db, lh } = await scene(t)
+  const { jobId } = await lh.enqueue(mail, {})
+  const asked = await command(db.url, 'cancel', jobId)
+  assert.equal(asked.code, 2)
+  assert.match(asked.err, new RegExp(`this would cancel job ${jobId} in database \\S+ on .*; repeat it with --yes`))
+  assert.equal((await lh.get(jobId))!.status, 'pending')
+  const done = await command(db.url, 'cancel', jobId, '--yes')
+  assert.deepEqual([done.code, done.out], [0, `Job ${jobId}: it is cancelled.\n`])
+  const again = await command(db.url, 'cancel', jobId, '--yes')
+  assert.equal(again.code, 1)
+  assert.match(again.err, /has ended, and cannot be cancelled\. It was cancelled at /)
+  const unknown = await command(db.url, 'cancel', '999', '--yes')
+  assert.equal(unknown.code, 2)
+  assert.match(unknown.err, /no job 999 in database/)
+})
+
+test('long values are cut in messages, which end with what to do', async (t) => {
+  const { db } = await scene(t)
+  const long = 'x'.repeat(10_000)
+  const all = [[long], ['ls', '--queue', long], ['show', long], ['pause', '--kind', long], ['status', '--schema', long]]
+  for (const argv of [
+    ...all,
+    ['ls', `--${long}`],
+    ['ls', '--limit', long],
+    ['work', long],
+    ['redrive', '--reason', long],
+  ]) {
+    const { code, err } = await command(db.url, ...argv)
+    assert.equal(code, 2)
+    assert.ok(err.length < 500, `${err.length} characters`)
+  }
+})
+
+test('a reason that does not exist is refused, and the ones that do are listed', async (t) => {
+  const { db } = await scene(t)
+  const { code, err } = await command(db.url, 'redrive', '--reason', 'fatl', '--preview')
+  assert.deepEqual([code, err], [2, 'leasehold: there is no reason "fatl"; did you mean fatal?\n'])
+  assert.match((await command(db.url, 'redrive', '--reason', 'nix')).err, /known are attempts_exhausted, fatal, /)
+})
+
+test('redrive reports when more dead letters fit than its limit', async (t) => {
+  const { db, lh } = await scene(t)
+  for (let n = 0; n < 3; n++) await lh.enqueue(mail, {})
+  await lh.drain([refuse])
+  const some = await command(db.url, 'redrive', '--limit', '2', '--preview')
+  assert.match(some.err, /more than 2 dead letters fit: these are the oldest; --limit takes more/)
+  assert.equal((await command(db.url, 'redrive', '--limit', '3', '--preview')).err, '')
+  const slow = await command(db.url, 'redrive', '--rate', '1')
+  assert.match(slow.err, /redrive 3 dead letters, in about 3s, in database/)
+})
+
+test('a server that refuses TLS, and any other failure to connect, is one line', async (t) => {
+  const server = createServer((socket) => socket.once('data', () => socket.end('N')))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const { port } = server.address() as { port: number }
+  for (const argv of [['status'], ['migrate'], ['migrate', '--check']]) {
+    const { code, err } = await command(`postgres://127.0.0.1:${port}/x?sslmode=verify-full`, ...argv)
+    assert.equal(code, 2)
+    assert.match(err, /^leasehold: cannot reach the database: .*SSL.*; check --url[^\n]*\n$/)
+  }
+})
+
+test('an empty database is named, with the command that fills it', async (t) => {
+  const { db } = await scene(t)
+  const empty = await command(db.url, 'status', '--schema', 'other')
+  assert.match(
+    empty.err,
+    /Schema "other" has no tables of Leasehold, .*, in database \S+ on \S+; run `leasehold migrate`/,
+  )
+  const checked = await command(db.url, 'migrate', '--check', '--schema', 'other')
+  assert.match(checked.out, /run `leasehold migrate`/)
+  const printed = JSON.parse((await command(undefined, 'migrate', '--print', '--json')).out)
+  assert.match(printed.sql, /^create schema if not exists "leasehold"/)
+})
+
+test('queues lists the queue of an idle worker, leaves out columns without jobs, and counts nothing that cannot be', async (t) => {
+  const { db, lh, worker } = await scene(t)
+  assert.match((await command(db.url, 'queues')).out, /^No queues: /)
+  const completed = next(worker([handle(mail, () => {})]), 'completed')
+  await lh.enqueue(mail, {})
+  await completed
+  const idle = await command(db.url, 'queues')
+  assert.match(idle.out, /^queue {2}ready {2}oldest {2}processing {2}done\/s {2}failed\/s {2}dead\nmail /)
+  for (let n = 0; n < 3; n++) await lh.enqueue(kind('other'), {})
+  const [counted] = await lh.stats({ queue: 'other', countTo: 2 })
+  assert.deepEqual(
+    [counted!.ready, counted!.paused],
+    [
+      { jobs: 2, atLeast: true },
+      { jobs: 0, atLeast: false },
+    ],
+  )
+})
+
+test('one dead letter is one', async (t) => {
+  const { db, lh } = await scene(t)
+  await lh.enqueue(mail, {})
+  await lh.drain([refuse])
+  assert.match((await command(db.url, 'status')).out, /1 job of queue mail became a dead letter in the last 5 minutes/)
+})
