@@ -24,7 +24,18 @@ create or replace function leasehold.clock() returns timestamptz
 
 //   $1 ms
 export const MOVE_CLOCK = `-- clock.move
-update leasehold.test_clock set shift = shift + $1 * interval '1 ms'`
+update leasehold.test_clock set shift = shift + $1 * interval '1 ms' returning shift`
+
+// Nothing, if it has passed.   $1 moment
+export const MOVE_CLOCK_TO = `-- clock.move_to
+update leasehold.test_clock set shift = $1::timestamptz - pg_catalog.statement_timestamp()
+where $1::timestamptz >= leasehold.clock()
+returning shift`
+
+// Workers would look for what has become due at their next poll.
+export const WAKE_WORKERS = `-- clock.wake_workers
+select leasehold.tell('help', queue)
+from (select distinct queue from leasehold.jobs where status = 'pending' and available_at <= leasehold.clock()) due`
 
 // Sweeps go on while time passes: a gap between two of them would mean that the database was away.
 export const KEEP_SWEEPING = `-- clock.keep_sweeping

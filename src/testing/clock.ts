@@ -1,4 +1,5 @@
 /** A clock that tests move: the one of the database, which decides when a job is available, a sleep ends and a lease expires. */
+import { checkDate } from '../core/check.ts'
 import { type Duration, durationMs } from '../core/duration.ts'
 import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
@@ -14,11 +15,14 @@ import {
   LOOK_AT_CLOCK,
   MAKE_CLOCK_TABLE,
   MOVE_CLOCK,
+  MOVE_CLOCK_TO,
   READ_CLOCK,
   REPLACE_CLOCK,
   SHOW_CLOCK,
   START_CLOCK,
+  WAKE_WORKERS,
 } from './clock.sql.ts'
+import { type Drained, type DrainOptions, drain } from './drain.ts'
 import { type RunToEndOptions, runToEnd } from './run-to-end.ts'
 
 export interface TestClockOptions {
@@ -40,15 +44,25 @@ export class TestClock {
     return new Date(Number(row!.now_ms))
   }
 
-  /** Moves the time of the database forward, for every session. */
+  /** Moves the time of the database forward, for every session. Workers that listen look at once for what has become due. */
   async advance(duration: Duration): Promise<void> {
-    const ms = durationMs('advance', duration)
-    const { pool, lane } = this.#connection
-    await withTransaction(pool, async (tx) => {
-      const within = lane.within(tx)
-      await within.run(MOVE_CLOCK, [ms])
-      await within.run(KEEP_SWEEPING, [])
-    })
+    await this.#move(MOVE_CLOCK, durationMs('advance', duration))
+  }
+
+  /** The same, to this moment. Throws InvalidOptionError if it has passed: time never goes back. */
+  async advanceTo(moment: Date): Promise<void> {
+    const at = checkDate('advanceTo', moment)
+    if (await this.#move(MOVE_CLOCK_TO, at)) return
+    const now = (await this.now()).toISOString()
+    throw new InvalidOptionError('advanceTo', `${at} has passed, and time never goes back; it is ${now}`)
+  }
+
+  /**
+   * Runs jobs with these handlers, one at a time unless there is a batch handler, and moves the clock over delays, retries and sleeps,
+   * until none is left. Returns what ran.
+   */
+  drain(handlers: readonly Handler[], options: DrainOptions = {}): Promise<Drained> {
+    return drain(this.#connection, this, handlers, options)
   }
 
   /**
@@ -62,6 +76,18 @@ export class TestClock {
     options: RunToEndOptions = {},
   ): Promise<JobSnapshot<Result>> {
     return runToEnd(this.#connection, this, handlers, job.jobId, options) as Promise<JobSnapshot<Result>>
+  }
+
+  /** False: that would be backwards. */
+  #move(statement: string, by: number | string): Promise<boolean> {
+    const { pool, lane } = this.#connection
+    return withTransaction(pool, async (tx) => {
+      const within = lane.within(tx)
+      const moved = await within.run(statement, [by])
+      await within.run(KEEP_SWEEPING, [])
+      await within.run(WAKE_WORKERS, [])
+      return moved.length > 0
+    })
   }
 }
 

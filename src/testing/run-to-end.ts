@@ -5,12 +5,11 @@ import { checkOptions } from '../core/options.ts'
 import { Connection } from '../db/connection.ts'
 import { getJobs, type JobSnapshot } from '../inspect/jobs.ts'
 import type { JobId } from '../jobs/job.ts'
-import { wakeSignalled } from '../jobs/signals.ts'
 import type { Handler } from '../worker/handler.ts'
 import { Worker } from '../worker/worker.ts'
-import { NEXT_EVENT } from './clock.sql.ts'
 import type { TestClock } from './clock.ts'
 import { Kill } from './kill-at.ts'
+import { stepOver } from './step-over.ts'
 
 export interface RunToEndOptions {
   /** How far the clock is moved at most. Default: 365d. */
@@ -18,11 +17,6 @@ export interface RunToEndOptions {
   /** The process that begins dies at this point. Another one goes on, once the lease of the first has expired. */
   readonly kill?: Kill
 }
-
-/** Longer than the interval of every duty that may let a job go on: sweeps, and suspects of a crash. */
-const DUTIES_MS = 11_000
-/** A job that is ready and does not run by then has no handler here. */
-const NUDGES = 3
 
 export async function runToEnd(
   connection: Connection,
@@ -36,30 +30,26 @@ export async function runToEnd(
   if (kill !== undefined && !(kill instanceof Kill)) {
     throw new InvalidOptionError('runToEnd.kill', 'it must be a killAt(…)')
   }
-  let leftMs = durationMs('runToEnd.atMost', options.atMost ?? '365d')
-  const { lane } = connection
-  const kinds = handlers.map(({ kind }) => kind.name)
-  const move = async (ms: number) => {
-    leftMs -= ms
-    await clock.advance(ms)
-  }
-  for (let nudges = 0; ; ) {
-    const done = await (kill === undefined || kill.isDead
-      ? drain(connection, handlers)
-      : drainUntilKilled(connection, handlers, kill))
-    await wakeSignalled(lane)
-    const [job] = await getJobs(lane, [jobId])
+  const atMostMs = durationMs('runToEnd.atMost', options.atMost ?? '365d')
+  const look = async () => {
+    const [job] = await getJobs(connection.lane, [jobId])
     if (job === undefined) throw new JobNotFoundError(jobId)
-    if (job.status !== 'pending' && job.status !== 'processing') return job
-    const [row] = await lane.run<'due' | 'next_ms'>(NEXT_EVENT, [kinds])
-    const nextMs = row!.next_ms === null ? Number.POSITIVE_INFINITY : Number(row!.next_ms)
-    if (done > 0) nudges = 0
-    if (row!.due === 't' && nudges < NUDGES && leftMs >= DUTIES_MS) {
-      // The first time it may have become ready after the drain had looked.
-      if (nudges++ > 0) await move(DUTIES_MS)
-    } else if (nextMs <= leftMs) await move(nextMs)
-    else return job
+    return job
   }
+  let job: JobSnapshot | undefined
+  await stepOver({
+    connection,
+    clock,
+    handlers,
+    atMostMs,
+    work: () =>
+      kill === undefined || kill.isDead ? drain(connection, handlers) : drainUntilKilled(connection, handlers, kill),
+    isOver: async () => {
+      job = await look()
+      return job.status !== 'pending' && job.status !== 'processing'
+    },
+  })
+  return job!
 }
 
 /** How many jobs had an outcome. */
