@@ -373,6 +373,7 @@ create table leasehold.worker (
   held integer,
   running integer,
   event_loop_ms double precision,
+  rates jsonb,
   memory_bytes bigint,
   memory_limit_bytes bigint,
   constraint worker_mode_is_known CHECK ((mode = ANY (ARRAY['worker'::text, 'drain'::text, 'once'::text, 'by_hand'::text]))),
@@ -455,6 +456,7 @@ declare
   idle_keys text[];
   of_queue text;
   woken text[];
+  woken_lines integer[];
   let_in integer;
 begin
   if queues is null then
@@ -492,11 +494,12 @@ begin
         and (ahead.claim_id is null or (select q.ordered from "leasehold".queue q where q.name = ahead.queue))
       limit 1
     ) is null)
-    returning job.queue, job.available_at
+    returning job.queue, job.line, job.available_at
   )
-  select count(*), array_agg(distinct moved.queue) filter (where moved.available_at <= at) into let_in, woken from moved;
+  select count(*), array_agg(moved.queue) filter (where moved.available_at <= at),
+    array_agg(moved.line) filter (where moved.available_at <= at) into let_in, woken, woken_lines from moved;
   if woken is not null then
-    perform "leasehold".wake(woken);
+    perform "leasehold".wake_lines(woken, woken_lines);
   end if;
   if cardinality(locked) = cardinality(queues) then
     return let_in;
@@ -825,7 +828,8 @@ begin
       job.partition_key, job.partition_bucket, job.salt, job.metadata, job.line,
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
         when job.parent_id is not null then -1 end;
-  if has_ordered then
+  -- A job with a place in a queue that is not ordered is of a fair one.
+  if has_ordered and not queues <@ ordered_queues then
     perform "leasehold".take_turns(picked, ordered_queues);
   end if;
 end
@@ -843,26 +847,44 @@ CREATE OR REPLACE FUNCTION leasehold.complete_many(job_ids bigint[], claim_ids b
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
  SET lock_timeout TO '5ms'
  SET jit TO 'off'
 AS $function$
 declare
-  first integer := 1;
+  first integer;
   last integer;
 begin
-  for place in 1 .. cardinality(claim_ids) loop
-    last := first + sizes[place] - 1;
-    if "leasehold".finish('completed', job_ids[first:last], worker_id, results => results[first:last],
-      keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms,
-      lets_in => run_from is not null, run_from => run_from[first:last]) < sizes[place]
-    then
-      raise no_data_found;
+  loop
+    begin
+      first := 1;
+      for place in 1 .. cardinality(claim_ids) loop
+        last := first + sizes[place] - 1;
+        if run_from is not null and (select c.swept from "leasehold".claim c where c.id = claim_ids[place]) then
+          raise no_data_found;
+        end if;
+        if "leasehold".finish('completed', job_ids[first:last], worker_id, results => results[first:last],
+          keep_ms => keep_ms[first:last], fence => claim_ids[place], keep_all_ms => keep_all_ms,
+          lets_in => run_from is not null, run_from => run_from[first:last]) < sizes[place]
+        then
+          raise no_data_found;
+        end if;
+        first := last + 1;
+      end loop;
+      return true;
+    exception
+      when no_data_found then
+        return false;
+      when lock_not_available then
+        null;
+    end;
+    if (
+      select count(*) from (select from "leasehold".job j where j.id = any (job_ids) for update skip locked) as locked
+    ) < cardinality(job_ids) then
+      return false;
     end if;
-    first := last + 1;
+    perform set_config('lock_timeout', '0', true);
   end loop;
-  return true;
-exception when lock_not_available or no_data_found then
-  return false;
 end
 $function$
 ;
@@ -1092,7 +1114,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION leasehold.enqueue_alike_in_order(of_queue text, of_kind text, inputs text, of_priority smallint, attempts_at_most smallint, buckets smallint[], delay_ms double precision, partition_keys text)
+CREATE OR REPLACE FUNCTION leasehold.enqueue_alike_in_order(of_queue text, of_kind text, inputs text, of_priority smallint, attempts_at_most smallint, buckets smallint[], delay_ms double precision, partition_keys text, must_be_ordered boolean DEFAULT true)
  RETURNS bigint[]
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1105,6 +1127,7 @@ declare
   at constant timestamptz := "leasehold".clock();
   available constant timestamptz := "leasehold".clock() + delay_ms * interval '1 ms';
   keys constant text[] := array(select jsonb_array_elements_text(partition_keys::jsonb));
+  is_ordered boolean;
   parks boolean;
   on_ring boolean;
   distinct_keys text[];
@@ -1115,10 +1138,34 @@ declare
   place integer;
   ids bigint[];
 begin
-  select q.on_dead_letter = 'park', q.ring is not null into parks, on_ring
-  from "leasehold".queue q where q.ordered and q.name = of_queue;
-  if not found then
+  select q.ordered, q.on_dead_letter = 'park', q.ring is not null into is_ordered, parks, on_ring
+  from "leasehold".queue q where q.by_key and not q.fair and q.name = of_queue;
+  if not found or must_be_ordered and not is_ordered then
     return null;
+  end if;
+  if not is_ordered then
+    -- By bucket, so that jobs that one worker claims lie beside each other in the table and in its indexes.
+    with input as (
+      select generate_series(1, cardinality(keys)) as nth, unnest(buckets) as bucket, jsonb_array_elements(inputs::jsonb) as payload,
+        unnest(keys) as key
+    ), drawn as materialized (
+      select nextval('"leasehold".job_id') as id, i.* from (select * from input order by input.bucket, input.nth) as i
+    ), added as (
+      insert into "leasehold".job (id, available_at, created_at, max_attempts, priority, partition_bucket, queue, kind, payload,
+        partition_key, line)
+      select d.id, available, at, attempts_at_most, of_priority, d.bucket, of_queue, of_kind, d.payload, d.key, d.bucket + 1
+      from drawn d
+    )
+    select coalesce(array_agg(d.id order by d.nth), '{}') into ids from drawn d;
+    -- As at the end of enqueue_in_order().
+    if (select q.ordered or q.fair from "leasehold".queue q where q.name = of_queue) is not false then
+      raise exception 'whether a queue is ordered has changed meanwhile' using
+        errcode = 'serialization_failure', hint = 'Send it again.';
+    end if;
+    if delay_ms <= 0 then
+      perform "leasehold".wake_lines(array_agg(of_queue), array_agg(b.bucket + 1)) from unnest(buckets) as b (bucket);
+    end if;
+    return ids;
   end if;
   select array_agg(k.key), array_agg(k.place) into distinct_keys, first_places
   from (
@@ -1165,8 +1212,7 @@ begin
   -- Also for jobs that are blocked: what is in front may have left before this commits, and then a claim has to look.
   if delay_ms <= 0 then
     if on_ring then
-      perform "leasehold".wake_lines(array_agg(of_queue), array_agg(l.line))
-      from (select distinct b.bucket + 1 as line from unnest(buckets) as b (bucket)) as l;
+      perform "leasehold".wake_lines(array_agg(of_queue), array_agg(b.bucket + 1)) from unnest(buckets) as b (bucket);
     else
       perform "leasehold".wake(array[of_queue]);
     end if;
@@ -1332,27 +1378,31 @@ declare
   seqs bigint[];
   claims bigint[];
   from_seqs bigint[];
+  have_parents boolean;
 begin
   if job_ids is null then
     return 0;
   end if;
   if coalesce(lets_in, finish.status <> 'completed') then
-    with children as materialized (
-      select j.id, j.parent_id from "leasehold".job j
-      where j.id = any (job_ids) and j.parent_id is not null and (fence is null or j.claim_id = fence)
-    )
-    select count("leasehold".notify_parent(c.parent_id, c.id, finish.status, r.result, coalesce(r.error, to_jsonb(r.reason))))
-    into forgotten
-    from children c join unnest(job_ids, results, reasons, errors) as r (id, result, reason, error) on r.id = c.id;
-    forgotten := 0;
     with held as materialized (
-      select j.id, j.queue, j.partition_key, j.key_seq, j.claim_id from "leasehold".job j
+      select j.id, j.queue, j.partition_key, j.key_seq, j.claim_id, j.parent_id from "leasehold".job j
       where j.id = any (job_ids) and (fence is null or j.claim_id = fence)
     )
-    select array_agg(h.queue), array_agg(h.partition_key), array_agg(h.key_seq), array_agg(h.claim_id), array_agg(r.run_from)
-    into queues, keys, seqs, claims, from_seqs
-    from held h join unnest(job_ids, run_from) as r (id, run_from) on r.id = h.id
-    where h.key_seq is not null;
+    select array_agg(h.queue) filter (where h.key_seq is not null), array_agg(h.partition_key) filter (where h.key_seq is not null),
+      array_agg(h.key_seq) filter (where h.key_seq is not null), array_agg(h.claim_id) filter (where h.key_seq is not null),
+      array_agg(r.run_from) filter (where h.key_seq is not null), bool_or(h.parent_id is not null)
+    into queues, keys, seqs, claims, from_seqs, have_parents
+    from held h join unnest(job_ids, run_from) as r (id, run_from) on r.id = h.id;
+    if have_parents then
+      with children as materialized (
+        select j.id, j.parent_id from "leasehold".job j
+        where j.id = any (job_ids) and j.parent_id is not null and (fence is null or j.claim_id = fence)
+      )
+      select count("leasehold".notify_parent(c.parent_id, c.id, finish.status, r.result, coalesce(r.error, to_jsonb(r.reason))))
+      into forgotten
+      from children c join unnest(job_ids, results, reasons, errors) as r (id, result, reason, error) on r.id = c.id;
+      forgotten := 0;
+    end if;
     if queues is not null then
       moved := "leasehold".finish(finish.status, job_ids, finish.worker_id, reasons, errors, results, keep_ms, fence,
         keep_all_ms, lets_in => false);
@@ -1533,6 +1583,23 @@ begin
   end if;
   if status = 'dead_letter' then
     perform "leasehold".park_behind(queues, keys);
+  end if;
+  if from_seqs is not null and (
+    select true
+    from (
+      select k.queue, k.key, min(k.from_seq) as from_seq, max(k.seq) as seq
+      from unnest(queues, keys, from_seqs, seqs) as k (queue, key, from_seq, seq)
+      where k.from_seq < k.seq
+      group by k.queue, k.key
+    ) as k
+    cross join lateral (
+      select from "leasehold".job
+      where job.queue = k.queue and job.partition_key = k.key and job.key_seq >= k.from_seq and job.key_seq < k.seq
+      limit 1
+    ) ahead
+    limit 1
+  ) then
+    raise no_data_found;
   end if;
   perform "leasehold".advance(queues, keys, from_seqs);
 end
@@ -2633,9 +2700,9 @@ declare
   woken record;
 begin
   for woken in
-    select i.queue, array_agg(i.line order by i.line) as lines from unnest(queues, lines) as i (queue, line) group by i.queue
+    select i.queue, array_agg(distinct i.line) as lines from unnest(queues, lines) as i (queue, line) group by i.queue
   loop
-    if woken.lines = '{0}' or cardinality(woken.lines) > 40 then
+    if woken.lines = '{0}' or cardinality(woken.lines) > 200 then
       perform "leasehold".wake(array[woken.queue]);
     elsif (select q.wakes from "leasehold".queue q where q.name = woken.queue) is not false then
       perform "leasehold".tell('wake', woken.queue || e'\n' || array_to_string(woken.lines, ','));

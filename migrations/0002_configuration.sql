@@ -105,6 +105,7 @@ create table leasehold.worker (
   held               integer,
   running            integer,
   event_loop_ms      double precision,
+  rates              jsonb,
   memory_bytes       bigint,
   memory_limit_bytes bigint,
   constraint worker_pkey primary key (id),

@@ -52,9 +52,9 @@ declare
   woken record;
 begin
   for woken in
-    select i.queue, array_agg(i.line order by i.line) as lines from unnest(queues, lines) as i (queue, line) group by i.queue
+    select i.queue, array_agg(distinct i.line) as lines from unnest(queues, lines) as i (queue, line) group by i.queue
   loop
-    if woken.lines = '{0}' or cardinality(woken.lines) > 40 then
+    if woken.lines = '{0}' or cardinality(woken.lines) > 200 then
       perform leasehold.wake(array[woken.queue]);
     elsif (select q.wakes from leasehold.queue q where q.name = woken.queue) is not false then
       perform leasehold.tell('wake', woken.queue || e'\n' || array_to_string(woken.lines, ','));

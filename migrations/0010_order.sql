@@ -84,6 +84,7 @@ declare
   idle_keys text[];
   of_queue text;
   woken text[];
+  woken_lines integer[];
   let_in integer;
 begin
   if queues is null then
@@ -121,11 +122,12 @@ begin
         and (ahead.claim_id is null or (select q.ordered from leasehold.queue q where q.name = ahead.queue))
       limit 1
     ) is null)
-    returning job.queue, job.available_at
+    returning job.queue, job.line, job.available_at
   )
-  select count(*), array_agg(distinct moved.queue) filter (where moved.available_at <= at) into let_in, woken from moved;
+  select count(*), array_agg(moved.queue) filter (where moved.available_at <= at),
+    array_agg(moved.line) filter (where moved.available_at <= at) into let_in, woken, woken_lines from moved;
   if woken is not null then
-    perform leasehold.wake(woken);
+    perform leasehold.wake_lines(woken, woken_lines);
   end if;
   if cardinality(locked) = cardinality(queues) then
     return let_in;
@@ -191,7 +193,8 @@ end
 $$;
 
 -- Called by finish() when jobs of ordered queues have left: by which status, and of each its key, its place and its claim. What
--- did not succeed ends its run; then the next job of each key is let in, or parked.
+-- did not succeed ends its run; then the next job of each key is let in, or parked. What succeeded must not leave before one of its
+-- run that ran before it: then this raises no_data_found, and the caller completes none of them.
 create function leasehold.leave_keys(
   status leasehold.job_status, queues text[], keys text[], seqs bigint[], claims bigint[], from_seqs bigint[]
 ) returns void
@@ -210,6 +213,23 @@ begin
   end if;
   if status = 'dead_letter' then
     perform leasehold.park_behind(queues, keys);
+  end if;
+  if from_seqs is not null and (
+    select true
+    from (
+      select k.queue, k.key, min(k.from_seq) as from_seq, max(k.seq) as seq
+      from unnest(queues, keys, from_seqs, seqs) as k (queue, key, from_seq, seq)
+      where k.from_seq < k.seq
+      group by k.queue, k.key
+    ) as k
+    cross join lateral (
+      select from leasehold.job
+      where job.queue = k.queue and job.partition_key = k.key and job.key_seq >= k.from_seq and job.key_seq < k.seq
+      limit 1
+    ) ahead
+    limit 1
+  ) then
+    raise no_data_found;
   end if;
   perform leasehold.advance(queues, keys, from_seqs);
 end
@@ -603,12 +623,13 @@ end
 $$;
 
 -- The same for jobs of one ordered queue that differ in nothing but their input and their key, as most calls have it: a third of
--- the work. The inputs are one JSON array, and so are the keys. Null: the queue is not ordered, and nothing was stored.
+-- the work. The inputs are one JSON array, and so are the keys. Null: the queue is not ordered, and nothing was stored. Unless it
+-- must be ordered, a queue that is on the ring and not ordered takes them as well.
 -- The ids are drawn first, and the arrays are expanded side by side in a select list: with the ids returned by the insert, and
 -- the arrays expanded in FROM, each row was copied three times on its way, a fifth of the whole.
 create function leasehold.enqueue_alike_in_order(
   of_queue text, of_kind text, inputs text, of_priority smallint, attempts_at_most smallint, buckets smallint[],
-  delay_ms double precision, partition_keys text
+  delay_ms double precision, partition_keys text, must_be_ordered boolean default true
 ) returns bigint[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -621,6 +642,7 @@ declare
   at constant timestamptz := leasehold.clock();
   available constant timestamptz := leasehold.clock() + delay_ms * interval '1 ms';
   keys constant text[] := array(select jsonb_array_elements_text(partition_keys::jsonb));
+  is_ordered boolean;
   parks boolean;
   on_ring boolean;
   distinct_keys text[];
@@ -631,10 +653,34 @@ declare
   place integer;
   ids bigint[];
 begin
-  select q.on_dead_letter = 'park', q.ring is not null into parks, on_ring
-  from leasehold.queue q where q.ordered and q.name = of_queue;
-  if not found then
+  select q.ordered, q.on_dead_letter = 'park', q.ring is not null into is_ordered, parks, on_ring
+  from leasehold.queue q where q.by_key and not q.fair and q.name = of_queue;
+  if not found or must_be_ordered and not is_ordered then
     return null;
+  end if;
+  if not is_ordered then
+    -- By bucket, so that jobs that one worker claims lie beside each other in the table and in its indexes.
+    with input as (
+      select generate_series(1, cardinality(keys)) as nth, unnest(buckets) as bucket, jsonb_array_elements(inputs::jsonb) as payload,
+        unnest(keys) as key
+    ), drawn as materialized (
+      select nextval('leasehold.job_id') as id, i.* from (select * from input order by input.bucket, input.nth) as i
+    ), added as (
+      insert into leasehold.job (id, available_at, created_at, max_attempts, priority, partition_bucket, queue, kind, payload,
+        partition_key, line)
+      select d.id, available, at, attempts_at_most, of_priority, d.bucket, of_queue, of_kind, d.payload, d.key, d.bucket + 1
+      from drawn d
+    )
+    select coalesce(array_agg(d.id order by d.nth), '{}') into ids from drawn d;
+    -- As at the end of enqueue_in_order().
+    if (select q.ordered or q.fair from leasehold.queue q where q.name = of_queue) is not false then
+      raise exception 'whether a queue is ordered has changed meanwhile' using
+        errcode = 'serialization_failure', hint = 'Send it again.';
+    end if;
+    if delay_ms <= 0 then
+      perform leasehold.wake_lines(array_agg(of_queue), array_agg(b.bucket + 1)) from unnest(buckets) as b (bucket);
+    end if;
+    return ids;
   end if;
   select array_agg(k.key), array_agg(k.place) into distinct_keys, first_places
   from (
@@ -681,8 +727,7 @@ begin
   -- Also for jobs that are blocked: what is in front may have left before this commits, and then a claim has to look.
   if delay_ms <= 0 then
     if on_ring then
-      perform leasehold.wake_lines(array_agg(of_queue), array_agg(l.line))
-      from (select distinct b.bucket + 1 as line from unnest(buckets) as b (bucket)) as l;
+      perform leasehold.wake_lines(array_agg(of_queue), array_agg(b.bucket + 1)) from unnest(buckets) as b (bucket);
     else
       perform leasehold.wake(array[of_queue]);
     end if;

@@ -2,7 +2,6 @@
 
 import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
-import { parseInput } from './core/schema.ts'
 import { CONNECTION, Connection, type ConnectionOptions } from './db/connection.ts'
 import { migrate } from './db/migrate.ts'
 import type { Tx } from './db/tx.ts'
@@ -14,11 +13,12 @@ import {
   checkManyOptions,
   type EnqueueOptions,
   type ManyOptions,
-  toNewJob,
 } from './enqueue-options.ts'
 import { type Attempt, listAttempts } from './inspect/attempts.ts'
 import { getJobs, type JobSnapshot, type ListOptions, listJobs } from './inspect/jobs.ts'
+import { type QueueStats, type StatsOptions, stats } from './inspect/stats.ts'
 import { type Finished, type WaitForOptions, waitFor } from './inspect/wait-for.ts'
+import { type Why, why } from './inspect/why.ts'
 import {
   type FleetEvent,
   type FleetEventsFilter,
@@ -28,8 +28,7 @@ import {
   type WorkersFilter,
 } from './inspect/workers.ts'
 import { type Declaration, kindsOf, storeConfiguration } from './jobs/configuration.ts'
-import { type Conflicting, type Enqueued, enqueue, type NewJob } from './jobs/enqueue.ts'
-import { enqueueAllOrNone } from './jobs/enqueue-all-or-none.ts'
+import type { Conflicting, Enqueued } from './jobs/enqueue.ts'
 import { type Maintained, maintain } from './jobs/housekeeping.ts'
 import type { JobId } from './jobs/job.ts'
 import {
@@ -50,6 +49,8 @@ import {
 } from './jobs/order.ts'
 import { type PauseOutcome, type PauseTarget, pause, type ResumeOutcome, resume } from './jobs/pause.ts'
 import { type Owner, ownerOf } from './jobs/ring.ts'
+import { storeJobs } from './store-jobs.ts'
+import { checkHealth, type Health, type HealthOptions } from './telemetry/health.ts'
 import { warnOfStranded } from './worker/compare-configuration.ts'
 import type { Handler } from './worker/handler.ts'
 import type { Job } from './worker/job.ts'
@@ -113,7 +114,7 @@ export class Leasehold {
   ): Promise<Enqueued<Result> | Conflicting> {
     checkEnqueueOptions(options)
     const { tx, onConflict, ...job } = options
-    return (await this.#enqueue(kind, [{ ...job, input }], { tx, onConflict }))[0]!
+    return (await storeJobs(this.#connection, kind, [{ ...job, input }], { tx, onConflict }, this.#unhandled))[0]!
   }
 
   /** Stores up to 10,000 jobs of a kind, all or none, and returns their outcomes in the same order. */
@@ -133,7 +134,7 @@ export class Leasehold {
     options: CallOptions = {},
   ): Promise<(Enqueued<Result> | Conflicting)[]> {
     checkManyOptions(jobs, options)
-    return this.#enqueue(kind, jobs, options)
+    return storeJobs(this.#connection, kind, jobs, options, this.#unhandled)
   }
 
   /** The job as it stands. Undefined: unknown id, past its retention, or `keep: false`. */
@@ -197,6 +198,16 @@ export class Leasehold {
    */
   redrive(which: string | readonly string[] | RedriveFilter, options?: ByOption): Promise<JobId[]> {
     return redriveWhich(this.#connection.lane, which, options)
+  }
+
+  /** How much work each queue has. Counts stop at `countTo`, so it is cheap at millions of jobs. */
+  stats(options?: StatsOptions): Promise<QueueStats[]> {
+    return stats(this.#connection.lane, options)
+  }
+
+  /** Why a job does not run, or what became of it: `because` for code, `sentence` for people. */
+  why(jobId: string): Promise<Why> {
+    return why(this.#connection.lane, jobId)
   }
 
   /**
@@ -265,6 +276,14 @@ export class Leasehold {
     return this.#byHand.claim(list, options) as Promise<ManualJob<Output>[]>
   }
 
+  /**
+   * Whether this process can work, for /healthz (`live`) and /readyz (`ready`). Never throws for a database that is away: the
+   * answer has the reason.
+   */
+  health(options?: HealthOptions): Promise<Health> {
+    return checkHealth(this.#connection, options)
+  }
+
   /** Makes and drops daily partitions. For the owner of the tables, every day, if workers run as another role. */
   maintain(): Promise<Maintained> {
     return maintain(this.#connection.lane)
@@ -281,28 +300,5 @@ export class Leasehold {
     const worker = new Worker(this.#connection, handlers, options, end)
     await worker.run()
     return { ...worker.tally }
-  }
-
-  async #enqueue<Input, Result>(
-    kind: Kind<Input, unknown, Result>,
-    jobs: readonly ManyOptions<NoInfer<Input>>[],
-    { tx, onConflict = 'throw' }: { tx?: Tx | undefined; onConflict?: EnqueueOptions['onConflict'] | undefined },
-  ): Promise<(Enqueued<Result> | Conflicting)[]> {
-    if (typeof kind?.name !== 'string') throw new InvalidOptionError('kind', "declare it with kind('name', { … })")
-    this.#connection.kinds.see(kind as Kind)
-    const { schema } = kind
-    const newJobs: NewJob[] = []
-    for (const job of jobs) {
-      if (schema !== undefined) await parseInput(kind.name, schema, job.input)
-      newJobs.push(toNewJob(kind, job))
-    }
-    const { lane, pool } = this.#connection
-    const storing =
-      onConflict === 'return'
-        ? enqueue(tx === undefined ? lane : lane.within(tx), newJobs)
-        : enqueueAllOrNone(lane, pool, tx, newJobs)
-    const stored = await storing
-    this.#unhandled?.enqueued(kind.name)
-    return stored as (Enqueued<Result> | Conflicting)[]
   }
 }

@@ -38,6 +38,23 @@ export function durationText(ms: number): string {
   return `${ms / UNIT_MS[unit]}${unit}`
 }
 
+/** For people, in at most two units: `3s`, `4m 10s`, `2h 5m`, `3d 4h`. */
+export function roughDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`
+  const seconds = Math.floor(ms / 1_000)
+  const units = [
+    ['d', 86_400],
+    ['h', 3_600],
+    ['m', 60],
+    ['s', 1],
+  ] as const
+  const first = units.findIndex(([, size]) => seconds >= size)
+  const [unit, size] = units[first]!
+  const next = units[first + 1]
+  const rest = next === undefined ? 0 : Math.floor((seconds % size) / next[1])
+  return `${Math.floor(seconds / size)}${unit}${rest === 0 ? '' : ` ${rest}${next![0]}`}`
+}
+
 /** As Postgres reads it, for options in JSON. Before 15 a number of milliseconds must fit 32 bits: 24 days. */
 export function intervalText(ms: number): string {
   const hours = Math.floor(ms / UNIT_MS.h)

@@ -5,6 +5,8 @@ import { KindNames } from '../core/kind-names.ts'
 import { type Log, logOf } from '../core/log.ts'
 import { checkOptions } from '../core/options.ts'
 import { checkRetention, type Retention, type RetentionMs } from '../core/retention.ts'
+import { RunningSet } from '../core/running-set.ts'
+import type { Tracing } from '../core/tracing.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
 import { surviveIdleLoss } from './pool-errors.ts'
@@ -62,6 +64,10 @@ export class Connection {
   readonly retention: Partial<RetentionMs>
   /** The kinds that producers and workers of this process use. */
   readonly kinds: KindNames
+  /** The workers of this process that run, for health and metrics. */
+  readonly workers = new RunningSet<object>()
+  /** Undefined unless `leasehold/opentelemetry` was attached. */
+  tracing: Tracing | undefined
   readonly #poolIsOurs: boolean
 
   constructor(options: ConnectionOptions) {

@@ -26,7 +26,7 @@ export type Cells = readonly (string | null)[]
 export function quoteSchema(schema: string): string {
   if (!/^[a-z_][a-z0-9_]{0,31}$/.test(schema) || schema.startsWith('pg_') || schema === 'information_schema') {
     throw new SchemaError(
-      `${JSON.stringify(schema)} cannot be used as a schema name: 1 to 32 of a-z, 0-9 and _, not starting with a digit or "pg_".`,
+      `${JSON.stringify(String(schema).slice(0, 80))} cannot be used as a schema name: 1 to 32 of a-z, 0-9 and _, not starting with a digit or "pg_".`,
     )
   }
   return `"${schema}"`
@@ -54,19 +54,22 @@ export class Lane {
   readonly #prepare: boolean
   readonly #quoted: string
   readonly #rendered: Map<string, Rendered>
+  /** The lane that it is within, or this one. */
+  readonly outermost: Lane
 
-  constructor(db: Queryable, options: LaneOptions = {}, rendered = new Map<string, Rendered>(), standsAlone = true) {
-    this.standsAlone = standsAlone
+  constructor(db: Queryable, options: LaneOptions = {}, outermost?: Lane) {
+    this.standsAlone = outermost === undefined
+    this.outermost = outermost ?? this
     this.schema = options.schema ?? 'leasehold'
     this.#quoted = quoteSchema(this.schema)
     this.#db = db
     this.#prepare = options.prepare ?? true
-    this.#rendered = rendered
+    this.#rendered = outermost === undefined ? new Map() : outermost.#rendered
   }
 
   /** The same lane inside the caller's transaction. */
   within(tx: Tx): Lane {
-    return new Lane(queryableOf(checkTx(tx)), { schema: this.schema, prepare: this.#prepare }, this.#rendered, false)
+    return new Lane(queryableOf(checkTx(tx)), { schema: this.schema, prepare: this.#prepare }, this.outermost)
   }
 
   async run<Column extends string>(statement: string, values: readonly unknown[]): Promise<readonly Row<Column>[]> {

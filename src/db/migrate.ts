@@ -128,8 +128,9 @@ export async function checkSchema(db: Queryable, options: MigrateOptions = {}): 
   const schema = options.schema ?? 'leasehold'
   const level = await readLevel(db, quoteSchema(schema))
   if (level === undefined || level.version < CODE_LEVEL) {
+    const state = level === undefined ? 'has no tables of Leasehold' : `is at level ${level.version}`
     throw new SchemaError(
-      `Schema "${schema}" is at level ${level?.version ?? 0}, this code needs ${CODE_LEVEL}. Call migrate(), or run migrationSql(), first.`,
+      `Schema "${schema}" ${state}, this code needs level ${CODE_LEVEL}. Call migrate(), or run migrationSql(), first.`,
     )
   }
   refuseIfTooNew(schema, level)

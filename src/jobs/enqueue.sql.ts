@@ -78,7 +78,7 @@ order by place`
 
 // $1–$7 as for ENQUEUE_ALIKE  $8 keys
 export const ENQUEUE_ALIKE_IN_ORDER = `-- job.enqueue_alike_in_order
-select leasehold.enqueue_alike_in_order($1, $2, $3, $4, $5, $6, $7, $8) as ids`
+select leasehold.enqueue_alike_in_order($1, $2, $3, $4, $5, $6, $7, $8, $9) as ids`
 
 // A statement of its own, hence a new snapshot: it sees the row for which ENQUEUE_KEYED waited.
 export const FIND_KEYED = `-- job.find_keyed

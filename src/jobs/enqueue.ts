@@ -90,8 +90,29 @@ export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enq
 }
 
 async function enqueuePlain(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+  if (jobs.some(({ queue }) => looksAtKeys(lane, queue))) return inOrder(lane, jobs)
   const ids = areAlike(jobs, false) ? await enqueueAlike(lane, jobs) : await enqueueAny(lane, jobs)
-  return ids ?? inOrder(lane, jobs)
+  if (ids !== undefined) return ids
+  noteKeys(lane, jobs)
+  return inOrder(lane, jobs)
+}
+
+/**
+ * Queues that are ordered, fair or on the ring, as the database said: the next enqueue begins with the statement that looks at keys.
+ * That one is right for any queue, so it costs a round trip, and no more, if the queue has been configured otherwise since.
+ */
+const queuesWithKeys = new WeakMap<Lane, Set<string>>()
+
+function looksAtKeys(lane: Lane, queue: string): boolean {
+  return queuesWithKeys.get(lane.outermost)?.has(queue) === true
+}
+
+/** One of them, at least. Which of several queues it is, is not known. */
+function noteKeys(lane: Lane, jobs: readonly Encoded[]): void {
+  const [{ queue }] = jobs as [Encoded, ...Encoded[]]
+  if (jobs.some((job) => job.queue !== queue)) return
+  const known = queuesWithKeys.get(lane.outermost) ?? new Set()
+  queuesWithKeys.set(lane.outermost, known.add(queue))
 }
 
 /** Undefined: the queue is ordered. */
@@ -109,11 +130,11 @@ async function enqueueAny(lane: Lane, jobs: readonly Encoded[]): Promise<string[
 async function inOrder(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
   if (areAlike(jobs, true)) {
     const keys = JSON.stringify(jobs.map((job) => job.partitionKey))
-    const values = [...commonColumns(jobs), keys]
+    const values = [...commonColumns(jobs), keys, jobs.some((job) => job.ordered)]
     const send = () => lane.run<'ids'>(ENQUEUE_ALIKE_IN_ORDER, values)
     const [row] = await settlingConflicts(lane.standsAlone, send)
-    // Without ids the queue is not ordered, which the next statement explains.
     if (row!.ids !== null) return row!.ids.slice(1, -1).split(',')
+    // Without ids the queue is not what it is taken for, which the next statement explains.
   }
   return (await enqueueInOrder(lane, jobs, [null, null])).map(({ id }) => id!)
 }
@@ -176,9 +197,11 @@ async function enqueueKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<(Enqu
 
 async function storeKeyed(lane: Lane, jobs: readonly Encoded[]): Promise<readonly Row<'position' | 'id'>[]> {
   const keys = [jobs.map((job) => job.key), numericArray(jobs.map((job) => job.keepKeyMs))]
-  if (jobs.some((job) => job.ordered)) return enqueueInOrder(lane, jobs, keys)
+  if (jobs.some((job) => job.ordered || looksAtKeys(lane, job.queue))) return enqueueInOrder(lane, jobs, keys)
   const stored = await lane.run<'position' | 'id'>(ENQUEUE_KEYED, [...columns(jobs), ...keys])
-  return stored.length === 0 ? enqueueInOrder(lane, jobs, keys) : stored
+  if (stored.length > 0) return stored
+  noteKeys(lane, jobs)
+  return enqueueInOrder(lane, jobs, keys)
 }
 
 /** `previous`: names that were checked already. */

@@ -47,7 +47,8 @@ ${COMPLETED}
 select array_agg(id) as completed from ended`
 
 // Of jobs of ordered queues, and of those that a run of a workflow waits for. let_in: how many jobs of the same keys can be claimed now.
-// A job is not recorded before one that ran before it: if that one is locked, both are busy, and are sent again.
+// A job is not recorded before one that ran before it: if that one is locked, both are busy, and are sent again. Nor after the sweep
+// has returned that one and not this one, whose row was locked: under a claim that was swept only the first of a run is recorded.
 //   $6 the place of the first job of each one's run; null: the queue is not ordered
 const COMPLETED_IN_ORDER = `with held as materialized (
   select locked.*, ($6::bigint[])[array_position($1::bigint[], id)] as run_from, array_agg(id) over () as all_held
@@ -55,7 +56,9 @@ const COMPLETED_IN_ORDER = `with held as materialized (
 ), ended as (
   delete from leasehold.job where id = any (array(
     select id from held
-    where run_from is null or (
+    where run_from is null or key_seq = run_from or (
+      select c.swept from leasehold.claim c where c.id = held.claim_id
+    ) is not true and (
       select true from leasehold.job ahead
       where ahead.queue = held.queue and ahead.partition_key = held.partition_key and ahead.key_seq >= held.run_from
         and ahead.key_seq < held.key_seq and ahead.claim_id = held.claim_id

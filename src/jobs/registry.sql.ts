@@ -9,11 +9,12 @@ select leasehold.register_worker($1, $2, $3, $4, $5, $6, $7::text[], $8::text[],
 // Changes no row of a worker that was deleted, or noted as dead: then it registers again.
 // Returns whether another worker has missed three beats, or was seen in the future. That reads a row per worker that runs, which
 // costs less than a statement of its own.
-//   $1 id  $2 held jobs  $3 running jobs  $4 delay of the event loop in ms  $5 memory in bytes
+//   $1 id  $2 held jobs  $3 running jobs  $4 delay of the event loop in ms  $5 memory in bytes  $6 rates
 export const BEAT = `-- worker.beat
 with beaten as (
   update leasehold.worker
-  set last_seen_at = leasehold.clock(), held = $2, running = $3, event_loop_ms = $4, memory_bytes = $5
+  set last_seen_at = leasehold.clock(), held = $2, running = $3, event_loop_ms = $4, memory_bytes = $5,
+    rates = $6::jsonb
   where id = $1 and stopped_at is null and dead_at is null
   returning id
 )

@@ -32,6 +32,9 @@ export interface WorkerInfo {
 }
 
 /** How a worker is doing. Null: not known. */
+/** Of each queue, jobs completed and attempts failed a second, since the last beat. */
+export type QueueRates = Readonly<Record<string, readonly [completed: number, failed: number]>>
+
 export interface Vitals {
   /** Jobs that it has claimed and whose outcome is not known yet. */
   readonly held: number | null
@@ -57,9 +60,15 @@ export async function registerWorker(
  * Notes that the worker was seen just now. Undefined: it is not registered, or was noted as dead. `silence`: another worker has not
  * been seen for three beats.
  */
-export async function beat(lane: Lane, worker: Worker, vitals: Vitals): Promise<{ silence: boolean } | undefined> {
+export async function beat(
+  lane: Lane,
+  worker: Worker,
+  vitals: Vitals,
+  rates: QueueRates = {},
+): Promise<{ silence: boolean } | undefined> {
   const { held, running, eventLoopMs, memoryBytes } = vitals
-  const [row] = await lane.run<'silence'>(BEAT, [worker.id, held, running, eventLoopMs, memoryBytes])
+  const values = [worker.id, held, running, eventLoopMs, memoryBytes, JSON.stringify(rates)]
+  const [row] = await lane.run<'silence'>(BEAT, values)
   return row && { silence: row.silence === 't' }
 }
 

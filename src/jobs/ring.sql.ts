@@ -19,3 +19,17 @@ select s.number, s.weight, s.worker_id, s.label, q.ring as strategy
 from leasehold.queue q left join leasehold.seat s on q.name = any (s.queues) and s.expires_at > leasehold.clock()
 where q.name = $1 and q.by_key and q.ring is not null
 order by s.number`
+
+// Queues on the ring in which jobs with keys wait, and for which no worker has a seat.
+export const QUEUES_WITHOUT_SEATS = `-- ring.queues_without_seats
+select q.name as queue, (select max(e.number) from leasehold.epoch e) as epoch
+from leasehold.queue q
+where q.by_key and q.ring <> 'off'
+  and not exists (select from leasehold.seat s where q.name = any (s.queues) and s.expires_at > leasehold.clock())
+  and (
+    select true from leasehold.job j
+    where j.queue = q.name and j.line > 0 and not j.blocked and j.crashes = 0
+    order by j.queue, j.line
+    limit 1
+  )
+order by q.name`

@@ -4,7 +4,7 @@ import type { Strategy } from '../core/strategy.ts'
 import type { Lane } from '../db/lane.ts'
 import { ringMap, type Seat } from '../ring/map.ts'
 import type { Worker } from './job.ts'
-import { BEAT, READ_RINGS, READ_SEATS } from './ring.sql.ts'
+import { BEAT, QUEUES_WITHOUT_SEATS, READ_RINGS, READ_SEATS } from './ring.sql.ts'
 
 /** How each queue divides its buckets. Off: every worker claims from all of them. */
 export type Strategies = Readonly<Record<string, Strategy | 'off'>>
@@ -69,6 +69,12 @@ export function seatsOf({ seats }: Epoch, queue: string): Seat[] {
 export async function readRings(lane: Lane, queues: readonly string[]): Promise<Map<string, { hasOwners: boolean }>> {
   const rows = await lane.run<'queue' | 'strategy' | 'is_manned'>(READ_RINGS, [queues])
   return new Map(rows.map((row) => [row.queue!, { hasOwners: row.strategy !== 'off' && row.is_manned === 't' }]))
+}
+
+/** Queues on the ring in which jobs with keys wait, and for which no worker has a seat. */
+export async function queuesWithoutSeats(lane: Lane): Promise<{ readonly queue: string; readonly epoch: number }[]> {
+  const rows = await lane.run<'queue' | 'epoch'>(QUEUES_WITHOUT_SEATS, [])
+  return rows.map(({ queue, epoch }) => ({ queue: queue!, epoch: Number(epoch ?? 0) }))
 }
 
 /** Who claims the jobs of a key. */

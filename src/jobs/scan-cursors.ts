@@ -24,7 +24,7 @@
 import type { ClaimedJob } from './job.ts'
 import { type Line, nameOf } from './lines.ts'
 import { enough, JOBS_OF_A_LINE, linesFor, mayBeDeep } from './scan-lines.ts'
-import { isSameSpot, newPlace, type Place } from './scan-place.ts'
+import { bySpot, newPlace, type Place } from './scan-place.ts'
 import { Slices } from './scan-slices.ts'
 import { PRIORITIES, type ScanStart, type Walk } from './scan-walk.ts'
 import { isEarlier, type StoredTime, textBefore, timeText } from './stored-time.ts'
@@ -146,8 +146,7 @@ export class ScanCursors {
       else if (sawEmpty) place.emptyAt = at
     })
     if (full || asked.isPart) this.#nextTurn(asked, last)
-    const more =
-      full || deep.size > 0 || (!asked.fromStart && this.#places.some((place) => !place.known && place.line !== 0))
+    const more = full || deep.size > 0 || (!asked.fromStart && asked.everyKind && this.#hasLinesToAsk())
     const sawAll = asked.fromStart && this.#looked(asked, walkMs, jobs.length, more)
     if (!asked.fromStart) this.#walked(walkMs, jobs.length)
     if (!full && !(this.isNotified && sawEmpty)) this.#hurry = true
@@ -171,9 +170,16 @@ export class ScanCursors {
   notified(queue: string, line = 0): void {
     const place = this.#byLine.get(nameOf({ queue, line }))
     if (place !== undefined) this.#notified.add(place)
-    // What is new in a deep line lies behind what waits there.
-    const isAhead = place !== undefined && (place.emptyAt !== undefined || (place.deep && line !== 0))
+    // A line that was asked before is asked from its mark. What is new lies beyond that, unless it was committed late.
+    const isAhead = place !== undefined && (place.emptyAt !== undefined || (place.known && line !== 0))
     if (!this.isNotified || !isAhead) this.#hurry = true
+  }
+  /** Completions of this worker have let jobs in. They are available from now on, so they lie beyond the marks. */
+  letIn(lines: Iterable<Line>): void {
+    for (const line of lines) {
+      const place = line.line === 0 ? undefined : this.#byLine.get(nameOf(line))
+      if (place !== undefined) this.#notified.add(place)
+    }
   }
 
   /** Whether it walks this line. */
@@ -235,20 +241,9 @@ export class ScanCursors {
 
   /** Returns who had more than its share. */
   #setMarks({ fromStart, share }: Asked, jobs: readonly ClaimedJob[], full: boolean): Set<Place> {
-    const bySpot = new Map<string, { readonly first: ClaimedJob; count: number }>()
-    // Jobs of one spot mostly follow each other: then it need not be looked up.
-    let spot: { readonly first: ClaimedJob; count: number } | undefined
-    for (const job of jobs) {
-      if (spot === undefined || !isSameSpot(spot.first, job)) {
-        const key = `${job.priority}${nameOf(job)}`
-        spot = bySpot.get(key) ?? { first: job, count: 0 }
-        bySpot.set(key, spot)
-      }
-      spot.count++
-    }
     const deep = new Set<Place>()
-    for (const { first, count } of bySpot.values()) {
-      const { queue, line, priority, availableAt: at, jobId: fromId } = first
+    for (const { first, count } of bySpot(jobs)) {
+      const { priority, availableAt: at, jobId } = first
       const place = this.#byLine.get(nameOf(first))
       // The ring has changed meanwhile.
       if (place === undefined) continue
@@ -257,9 +252,14 @@ export class ScanCursors {
       // What a look found behind the mark was all there was: the next claim need not step over what lies between.
       const mark = place.cursors.get(priority)
       if (fromStart && !full && !hasMore && mark !== undefined && isEarlier(at, mark.at)) continue
-      place.cursors.set(priority, { queue, line, priority, fromAt: timeText(at), fromId, at })
+      place.cursors.set(priority, { at, jobId })
     }
     return deep
+  }
+
+  /** Lines that no claim has reached yet, or not since they were announced. */
+  #hasLinesToAsk(): boolean {
+    return this.#places.some((place) => place.line !== 0 && (!place.known || this.#notified.has(place)))
   }
 
   #nextTurn({ fromStart, places }: Asked, last: number): void {
@@ -283,9 +283,9 @@ export class ScanCursors {
       places.forEach(({ queue, line, cursors }, index) => {
         const mark = cursors.get(priority)
         if (mark === undefined && cursors.size > 0) return
-        const fromAt = starts[index]
-        if (fromAt !== undefined) spots.push({ queue, line, priority, fromAt, fromId: '0' })
-        else spots.push(mark ?? { queue, line, priority, fromAt: '-infinity', fromId: '0' })
+        const from = starts[index] === undefined ? mark : undefined
+        const fromAt = starts[index] ?? (mark === undefined ? '-infinity' : timeText(mark.at))
+        spots.push({ queue, line, priority, fromAt, fromId: from?.jobId ?? '0' })
       })
     }
     return spots

@@ -19,22 +19,31 @@ export function dateOf(time: StoredTime): Date {
 
 /** From one time to another, to the microsecond. */
 export function msBetween(from: StoredTime, to: StoredTime): number {
+  const [start, end] = [exactMicrosOf(from), exactMicrosOf(to)]
+  if (start !== undefined && end !== undefined) return (end - start) / 1000
   return Number(microsOf(to) - microsOf(from)) / 1000
+}
+
+/** From 2000 to 2285 the microseconds fit into a number, and that is quicker. Undefined at any other time. */
+function exactMicrosOf(time: StoredTime): number | undefined {
+  const high = Number.parseInt(time.slice(0, 8), 16)
+  return high >= 2 ** 21 ? undefined : high * 2 ** 32 + Number.parseInt(time.slice(8), 16)
 }
 
 /** As a parameter of a statement, to the microsecond. */
 export function timeText(time: StoredTime): string {
-  const high = Number.parseInt(time.slice(0, 8), 16)
-  if (high >= 2 ** 21) return textBefore(time, 0)
-  // From 2000 to 2285 the microseconds fit into a number, and that is quicker: every claim asks for a time or two.
-  const micros = high * 2 ** 32 + Number.parseInt(time.slice(8), 16)
+  return textBefore(time, 0)
+}
+
+/** The same, so many whole milliseconds earlier. */
+export function textBefore(time: StoredTime, ms: number): string {
+  const micros = (exactMicrosOf(time) ?? -1) - ms * 1000
+  if (micros < 0) return textOfAny(microsOf(time), ms)
   const text = new Date(Math.floor(micros / 1000) + YEAR_2000_MS).toISOString()
   return `${text.slice(0, 10)} ${text.slice(11, 23)}${String(micros % 1000).padStart(3, '0')}+00`
 }
 
-/** The same, so many milliseconds earlier. */
-export function textBefore(time: StoredTime, ms: number): string {
-  const stored = microsOf(time)
+function textOfAny(stored: bigint, ms: number): string {
   if (stored === MINUS_INFINITY) return '-infinity'
   const micros = stored - BigInt(ms) * 1000n
   const sinceMidnight = ((micros % DAY) + DAY) % DAY

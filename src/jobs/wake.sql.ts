@@ -1,14 +1,21 @@
 // NOTIFY is sent by the statements that enqueue (leasehold.wake); these record when it would be useless.
 
-// $1 queues  $2 for so many ms
+// Passes over a row that another session has locked: that session marks or clears it, and a hint is not worth a wait.
+//   $1 queues  $2 for so many ms
 export const MARK_BUSY = `-- busy.mark
+with renewed as (
+  update leasehold.busy set until = leasehold.clock() + $2 * interval '1 ms'
+  where queue = any (array(
+    select queue from leasehold.busy where queue = any ((select $1::text[])::text[]) for update skip locked
+  ))
+)
 insert into leasehold.busy (queue, until)
-select distinct queue, leasehold.clock() + $2 * interval '1 ms' from unnest((select $1::text[])) as i (queue)
-order by queue
-on conflict (queue) do update set until = excluded.until`
+select distinct i.queue, leasehold.clock() + $2 * interval '1 ms' from unnest((select $1::text[])) as i (queue)
+where not exists (select from leasehold.busy b where b.queue = i.queue)
+order by i.queue
+on conflict (queue) do nothing`
 
-// A worker that has locked a row is writing the same, or that the queue is busy again: then it is. Waiting for it, in any order
-// rows are found, deadlocked with MARK_BUSY.   $1 queues
+// As above. If it waited for the rows, in any order they are found, it deadlocked with a mark.   $1 queues
 export const CLEAR_BUSY = `-- busy.clear
 update leasehold.busy set until = leasehold.clock()
 where queue = any (array(
@@ -25,10 +32,11 @@ select leasehold.tell($1, $2)`
 export const CALL_FOR_HELP = `-- wake.help
 select leasehold.tell('help', i.queue) from unnest((select $1::text[])) as i (queue)`
 
-// How many workers claim from this queue. One that has died is counted until that is noted (leasehold.note_deaths).   $1 queue
+// How many workers claim from one of these queues. One that has died is counted until that is noted (leasehold.note_deaths).
+// $1 queues
 export const FLEET = `-- wake.fleet
 select count(*) as workers from leasehold.worker
-where stopped_at is null and dead_at is null and draining_at is null and mode = 'worker' and $1 = any (queues)`
+where stopped_at is null and dead_at is null and draining_at is null and mode = 'worker' and queues && (select $1::text[])`
 
 // Runs that wait for signals which have come are available.   $1 after this signal  $2 signals to look at
 export const WAKE_SIGNALLED = `-- wake.signalled

@@ -27,9 +27,9 @@ export async function callForHelp(lane: Lane, queues: readonly string[]): Promis
   await lane.run(CALL_FOR_HELP, [queues])
 }
 
-/** How many workers serve this queue, this one included. */
-export async function fleetOf(lane: Lane, queue: string): Promise<number> {
-  const [row] = await lane.run<'workers'>(FLEET, [queue])
+/** How many workers serve one of these queues, this one included. */
+export async function fleetOf(lane: Lane, queues: readonly string[]): Promise<number> {
+  const [row] = await lane.run<'workers'>(FLEET, [queues])
   return Number(row?.workers ?? 1)
 }
 

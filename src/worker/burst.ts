@@ -1,10 +1,11 @@
 /**
- * What a worker sends to others while claims come back full: at the beginning that there is more than it can take, for those that
- * were not woken; and after a while that wake-ups are useless, for those that enqueue.
+ * What a worker sends to others while its claims come back full: at the beginning it calls workers that were not woken; after a while it
+ * asks producers to send no wake-ups. While it watches queues (watch.ts) it asks producers for the same.
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { callForHelp, clearBusy, markBusy } from '../jobs/wake.ts'
+import { Watch } from './watch.ts'
 
 /** Full claims for this long mean that wake-ups are useless. */
 const BUSY_AFTER_MS = 500
@@ -15,6 +16,8 @@ const CALL_EVERY_MS = 250
 const QUEUES_OF_A_CALL = 8
 
 export class Burst {
+  /** Of queues whose work comes steadily. */
+  readonly watch: Watch
   readonly #lane: Lane
   readonly #queues: readonly string[]
   #since: number | undefined
@@ -22,18 +25,14 @@ export class Burst {
   #calledAt = Number.NEGATIVE_INFINITY
 
   /** `queues`: all that this worker serves. */
-  constructor(lane: Lane, queues: readonly string[]) {
+  constructor(lane: Lane, queues: readonly string[], pollMs: number) {
+    this.watch = new Watch(lane, pollMs)
     this.#lane = lane
     this.#queues = queues
   }
 
   get isOn(): boolean {
     return this.#since !== undefined
-  }
-
-  /** Producers wake no worker, because this worker asked for that. */
-  get saidBusy(): boolean {
-    return this.#busyUntil > monotonicMs()
   }
 
   /** A claim of so many jobs came back full, from these queues. */
@@ -48,13 +47,34 @@ export class Burst {
     await markBusy(this.#lane, full.queues, BUSY_FOR_MS)
   }
 
-  isOver(): void {
+  /** A claim came back short. Returns whether enqueues were silent until now because claims were full: then look once more. */
+  async isOver(isAlone: boolean): Promise<boolean> {
     this.#since = undefined
+    const wasBusy = await this.#clearBusy()
+    if (!wasBusy) await this.watch.update(isAlone)
+    return wasBusy
   }
 
-  async clearBusy(): Promise<void> {
+  /** This worker is notified from now on. Another one, which took itself for alone, may have asked producers to send nothing. */
+  async join(): Promise<void> {
+    await clearBusy(this.#lane, this.#queues)
+  }
+
+  /** Enqueues send NOTIFY from here on. */
+  async stop(): Promise<void> {
+    try {
+      await this.watch.end()
+    } finally {
+      await this.#clearBusy()
+    }
+  }
+
+  async #clearBusy(): Promise<boolean> {
+    if (this.#busyUntil <= monotonicMs()) return false
     this.#busyUntil = Number.NEGATIVE_INFINITY
     await clearBusy(this.#lane, this.#queues)
+    this.watch.cleared()
+    return true
   }
 
   async #callForHelp(queues: readonly string[]): Promise<void> {

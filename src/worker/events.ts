@@ -6,6 +6,7 @@ import type { BuryReason } from '../jobs/outcome.ts'
 import type { DeadWorker, UnhandledKind } from '../jobs/registry.ts'
 import { type CommonEvents, EventHub } from '../runtime/event-hub.ts'
 import type { LoopEvents } from '../runtime/loop.ts'
+import { CHANNELS } from './channels.ts'
 import type { RingChange } from './ring-member.ts'
 
 /** Which job, and which of its claims. Never its input. */
@@ -61,7 +62,10 @@ export interface WorkerEvents extends CommonEvents {
   gained: [change: RingChange]
   /** This worker claims no more jobs of these buckets. Those that it holds go on. */
   lost: [change: RingChange]
-  /** Buckets that this worker owns have waited for their former owner for long. No worker claims their jobs meanwhile. */
+  /**
+   * No worker claims the jobs of these buckets: they have waited for their former owner for long, or no worker has a seat for the
+   * queue, and jobs wait. The latter is emitted by one worker of all, whatever it handles.
+   */
   unowned: [change: RingChange]
   /** Another worker has missed three beats. Emitted by one worker of all, once for each death. */
   worker_died: [worker: DeadWorker]
@@ -70,9 +74,22 @@ export interface WorkerEvents extends CommonEvents {
 }
 
 export class Events extends EventHub<WorkerEvents> {
+  readonly #worker: string
+
   /** `worker`: the label of the worker, which each log entry carries. */
   constructor(log: Log, worker: string) {
     super((entry) => log({ worker, ...entry }), 'trouble with the database:')
+    this.#worker = worker
+  }
+
+  override hasListeners(name: keyof WorkerEvents): boolean {
+    return CHANNELS[name].hasSubscribers || super.hasListeners(name)
+  }
+
+  override emit<Name extends keyof WorkerEvents>(name: Name, ...event: WorkerEvents[Name]): void {
+    super.emit(name, ...event)
+    const channel = CHANNELS[name]
+    if (channel.hasSubscribers) channel.publish({ worker: this.#worker, ...event[0] })
   }
 
   log(entry: LogEntry): void {

@@ -11,7 +11,7 @@ import { RunningBatchJob, RunningJob } from './running-job.ts'
 
 /** Runs the handler of a job, and returns what is to be recorded. Never rejects. */
 export async function execute(held: HeldJob, connection: Connection, worker: Worker): Promise<Outcome> {
-  const { kind, run } = held.handler
+  const { kind } = held.handler
   let input: unknown
   try {
     const stored: unknown = JSON.parse(held.claimed.payload)
@@ -24,16 +24,28 @@ export async function execute(held: HeldJob, connection: Connection, worker: Wor
   }
   let outcome: Outcome
   try {
-    const result = await (held.batch === undefined
-      ? run(new RunningJob(held, input, connection, worker) as unknown as Job<never>)
-      : held.batch.join(held, (settle) => new RunningBatchJob(held, input, connection, worker, settle)))
+    const { tracing } = connection
+    const result = await (tracing === undefined
+      ? call(held, input, connection, worker)
+      : tracing.handle(held.claimed, async () => call(held, input, connection, worker)))
     outcome = held.completedWithin ? { verb: 'confirm' } : { verb: 'complete', result, keepMs: kind.keepMs }
   } catch (error) {
-    outcome = judged(held, error, () => outcomeOf(held, error))
+    outcome = outcomeOfError(held, error)
   }
   // Promise.all rejects with the first failure, and its other effects go on.
   if (held.effects !== undefined) await held.effects.end()
   return outcome
+}
+
+/** What is to be recorded when the handler has thrown this. */
+export function outcomeOfError(held: HeldJob, error: unknown): Outcome {
+  return judged(held, error, () => outcomeOf(held, error))
+}
+
+function call(held: HeldJob, input: unknown, connection: Connection, worker: Worker): unknown {
+  return held.batch === undefined
+    ? held.handler.run(new RunningJob(held, input, connection, worker) as unknown as Job<never>)
+    : held.batch.join(held, (settle) => new RunningBatchJob(held, input, connection, worker, settle))
 }
 
 /** A proxy can throw at the mere question what it is. What cannot be judged is an ordinary failure. */

@@ -4,13 +4,11 @@
  * While claims come back full there is more to do, and the next is sent as soon as there is demand. A short one means that
  * the queues are empty: then it is time to wait, for a wake-up or for the poll interval, whichever is first.
  *
- * Not every idle worker answers every wake-up (eagerness.ts). One that finds more than it can take, after there was nothing,
- * calls all others.
+ * Not every idle worker answers every wake-up (eagerness.ts). One that finds more than it can take calls the others (burst.ts).
  *
  * Suspects (jobs whose worker died) are claimed into an empty worker only, so that one that kills its process takes no other job
- * along (decisions/0007). When some wait, the worker clears its desk: it claims nothing until what it holds is done, then
- * works off suspects until there are none, or for one lease: then it is everyone's turn again. Where handlers take longer
- * than a lease that would keep suspects waiting for ever, so after one lease a single suspect is claimed beside them.
+ * along (decisions/0007). When some wait, the worker claims nothing until what it holds is done, then works off suspects until
+ * there are none, or for one lease. Handlers may take longer, so after one lease a single suspect is claimed beside them.
  */
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import { maybeSent } from '../db/session.ts'
@@ -57,14 +55,14 @@ export class Fetcher {
     this.#cursors = new ScanCursors(options.queues)
     this.#cursors.looksAtAll = options.until === 'once'
     this.#eagerness = new Eagerness(options.pollMs)
-    this.#burst = new Burst(options.lane, options.queues)
+    this.#burst = new Burst(options.lane, options.queues, options.pollMs)
     this.#loop = new Loop(() => this.#tick(), options.events)
     options.turns.onLeaving = () => {
       if (this.#answersLater) this.#claimNow()
     }
     options.runner.onFreed = () => this.#slotsFreed()
     options.runner.onLetIn = (completed) => {
-      for (const { queue, line } of completed) if (line !== 0) this.#cursors.notified(queue, line)
+      this.#cursors.letIn(completed)
       this.#claimNow()
     }
   }
@@ -75,9 +73,9 @@ export class Fetcher {
 
   /** Claims no more. Resolves when the claim under way has been answered. */
   async stop(): Promise<void> {
-    this.#answerNoMore()
     await this.#loop.stop()
-    if (this.#burst.saidBusy) await this.#burst.clearBusy().catch(this.#options.events.problem)
+    this.#answerNoMore()
+    await this.#burst.stop().catch(this.#options.events.problem)
   }
 
   /** A producer has put work into this queue, in these of its lines. */
@@ -86,18 +84,13 @@ export class Fetcher {
     const mine = (lines ?? [0]).filter((line) => this.#cursors.walks({ queue, line }))
     for (const line of mine) this.#cursors.notified(queue, line)
     if (mine.length === 0) return
+    if (this.#options.ring.lines === undefined) this.#burst.watch.heard(queue)
     this.#isWoken = true
-    if (mine.some((line) => line !== 0)) {
-      // No other worker can answer.
-      this.#claimNow()
-      return
-    }
-    const afterMs = Math.max(this.#eagerness.answerAfterMs(), this.#options.turns.waitMs(this.#options.slots.holdsRuns))
+    const { turns, slots } = this.#options
+    const onlyThisWorkerCan = mine.some((line) => line !== 0)
+    const afterMs = onlyThisWorkerCan ? 0 : Math.max(this.#eagerness.answerAfterMs(), turns.waitMs(slots.holdsRuns))
     if (afterMs === 0) this.#claimNow()
-    else if (!this.#answersLater && afterMs < Number.POSITIVE_INFINITY) {
-      this.#answersLater = true
-      this.#later.set(monotonicMs() + afterMs)
-    }
+    else if (!this.#answersLater && afterMs < Number.POSITIVE_INFINITY) this.#claimAfter(afterMs)
   }
 
   /** There is more in this queue than another worker can take. */
@@ -131,10 +124,11 @@ export class Fetcher {
     this.#loop.nudge()
   }
 
-  /** Whether this worker is notified of new work. Of work enqueued before, it was not. */
+  /** Whether this worker is notified of new work. Work that was enqueued before it has to look for. */
   setHears(hears: boolean): void {
     this.#hears = hears
     this.#cursors.isNotified = hears
+    if (hears) void this.#burst.join().catch(this.#options.events.problem)
     if (hears) this.lookNow()
   }
 
@@ -167,6 +161,12 @@ export class Fetcher {
     this.#loop.nudge()
   }
 
+  /** Or along with completions that leave before. */
+  #claimAfter(ms: number): void {
+    this.#answersLater = true
+    this.#later.set(monotonicMs() + ms)
+  }
+
   #answerNoMore(): void {
     this.#answersLater = false
     this.#later.set(Number.POSITIVE_INFINITY)
@@ -190,7 +190,7 @@ export class Fetcher {
   }
 
   async #claimAll(): Promise<number> {
-    const { slots, runner } = this.#options
+    const { slots, runner, turns } = this.#options
     let demand = runner.takesMore ? slots.demand() : undefined
     if (demand === undefined) return Number.POSITIVE_INFINITY
     let last = await this.#claim(demand)
@@ -202,18 +202,17 @@ export class Fetcher {
     }
     // What was short from a mark, or in a slice, may not be from the beginning.
     if (!last.nothingElse && this.#cursors.lookIsDue()) return 0
-    this.#burst.isOver()
-    if (this.#burst.saidBusy) {
-      // Producers that enqueued while this worker was busy sent no NOTIFY. They will from now on, so look once more.
-      await this.#burst.clearBusy()
+    if (await this.#burst.isOver(this.#hears && this.#eagerness.isAlone)) {
       this.#cursors.lookFromStart()
       return 0
     }
+    turns.isSteady = this.#burst.watch.isOn
+    if (turns.isSteady) this.#claimAfter(turns.waitMs(slots.holdsRuns))
     // Of a kind that was not asked for there may be more, as soon as one of its jobs has ended.
     this.#empty = last.everyKind
     if (!last.everyKind && this.#freedMeanwhile) return 0
     if (slots.held === 0 && last.nothingElse) this.#nothingLeft()
-    const pollMs = this.#options.pollMs * (0.75 + 0.5 * Math.random())
+    const pollMs = Math.min(this.#options.pollMs * (0.75 + 0.5 * Math.random()), this.#burst.watch.claimsInMs)
     // A wake-up that came too soon after a look for another is not forgotten until the next poll.
     return last.nothingElse ? pollMs : Math.min(pollMs, this.#cursors.lookDueInMs())
   }
@@ -224,6 +223,7 @@ export class Fetcher {
     const limit = once ? Math.min(demand.limit, slots.atOnce - this.#claimed) : demand.limit
     const everyKind = demand.kinds.length === this.#options.kinds.length
     this.#setLines()
+    for (const queue of this.#burst.watch.queues) this.#cursors.notified(queue)
     const asked = this.#cursors.next(limit, everyKind ? undefined : new Set(demand.queues))
     const isAnswer = this.#isWoken
     this.#isWoken = false
@@ -249,6 +249,7 @@ export class Fetcher {
     const { more, nothingElse } = this.#cursors.learn(asked, { ...claimed, limit })
     // In a queue on the ring no other worker could help, and a busy one must not silence the others.
     const queues = [...new Set(jobs.filter(({ line }) => line === 0).map(({ queue }) => queue))]
+    this.#burst.watch.claimed(queues)
     return { more: more && !(once && this.#claimed >= slots.atOnce), nothingElse, everyKind, queues, limit }
   }
 

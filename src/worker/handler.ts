@@ -25,7 +25,7 @@ export interface HandleBatchOptions extends HandleOptions {
 }
 
 /** A kind and the function that does its work. What the function returns is stored as the job's result. */
-export interface Handler {
+export interface Handler<Input = unknown, Result = unknown> {
   readonly kind: Kind
   readonly run: (job: Job<never>) => unknown
   /** Of a batch handler, in the place of `run`. */
@@ -39,6 +39,8 @@ export interface Handler {
   readonly onConcurrentModification: 'cancel' | 'retry'
   /** Its jobs are runs of a workflow. Called when a signal may have come for one of them. */
   readonly onSignal?: () => void
+  /** Exists only in the types. */
+  readonly __types?: { readonly input: Input; readonly result: Result }
 }
 
 /** Attaches a handler to a kind, in the worker process only. */
@@ -46,7 +48,7 @@ export function handle<Input, Parsed, Result>(
   kind: Kind<Input, Parsed, Result>,
   run: (job: Job<Parsed>) => NoInfer<Result> | Promise<NoInfer<Result>>,
   options: HandleOptions = {},
-): Handler {
+): Handler<Input, Result> {
   const of = checkHandler('handle', kind, run)
   checkOptions(of, options, ['concurrency', 'onConcurrentModification'])
   return {
@@ -69,7 +71,7 @@ export function handleBatch<Input, Parsed, Result>(
   kind: Kind<Input, Parsed, Result>,
   run: (jobs: readonly BatchJob<Parsed, NoInfer<Result>>[], signal: AbortSignal) => void | Promise<void>,
   options: HandleBatchOptions = {},
-): Handler {
+): Handler<Input, Result> {
   const of = checkHandler('handleBatch', kind, run)
   checkOptions(of, options, ['size', 'concurrency', 'onConcurrentModification'])
   return {
@@ -86,7 +88,7 @@ export function handleBatch<Input, Parsed, Result>(
  * The same batch handler, whose calls may have several jobs of a key, in their order. It must begin none of them before the one before
  * it has succeeded. What is behind a job that has not succeeded goes back, whatever the handler makes of it, and spends no attempt.
  */
-export function inRuns(handler: Handler): Handler {
+export function inRuns<Input, Result>(handler: Handler<Input, Result>): Handler<Input, Result> {
   return { ...handler, takesRuns: true }
 }
 

@@ -30,6 +30,7 @@ import { Loop } from '../runtime/loop.ts'
 import { Burials } from './burials.ts'
 import type { Events } from './events.ts'
 import { SUSPECTS_AT_ONCE } from './fetcher.ts'
+import { QueuesWithoutSeats } from './queues-without-seats.ts'
 import { UnhandledVersions } from './unhandled-versions.ts'
 import { WaitingKeys } from './waiting-keys.ts'
 
@@ -43,6 +44,8 @@ const MANY_ROUNDS = 200
 /** As many keys, fewer at a time: each is looked up in every day of the archive. */
 const KEY_ROUNDS = 2_000
 const MANY = 10_000
+/** Of the looks at waiting keys, one in so many is one for queues without seats, too. */
+const SEATS_EVERY = 6
 /** Between two questions what is due. */
 const SOONEST_MS = 50
 /** Days made ahead, so that a week without a worker leaves some; migrations make as many for kinds kept a week. */
@@ -74,11 +77,13 @@ export class Housekeeper {
   readonly #loop: Loop
   readonly #burials: Burials
   readonly #waitingKeys: WaitingKeys
+  readonly #withoutSeats: QueuesWithoutSeats
   readonly #versions: UnhandledVersions
   #everyMs: Partial<Record<Duty, number>>
   #effectsFrom: Parameters<typeof pruneEffects>[2]
   #runsFrom: string | undefined
   #stopping = false
+  #ordersLooked = 0
   /** In this turn. */
   #hasReclaimed = false
   /** When a worker on the ring looks for its own suspects. */
@@ -97,6 +102,7 @@ export class Housekeeper {
       ...(options.runQueues.length > 0 ? { signals: SIGNALS_EVERY_MS, versions: 60_000 } : {}),
     }
     this.#waitingKeys = new WaitingKeys(options.lane, options.queues, options.events)
+    this.#withoutSeats = new QueuesWithoutSeats(options.lane, options.events)
     this.#versions = new UnhandledVersions(options.lane, options.runQueues, options.events)
     this.#burials = new Burials(options.lane, options.events)
     this.#loop = new Loop(() => this.tick(), options.events.about('housekeeping'))
@@ -148,6 +154,7 @@ export class Housekeeper {
         await this.#makePartitions()
         return this.#dropPartitions(await readRetention(lane))
       case 'order':
+        if (this.#ordersLooked++ % SEATS_EVERY === 0) await this.#withoutSeats.look()
         return this.#waitingKeys.look()
       case 'inbox':
         return pruneDue(lane, () => this.#stopping)

@@ -99,7 +99,7 @@ export class Listener {
     this.#options.onHears(hears)
     if (hears) {
       // It listens, whether or not the others can be counted. Claims use the same connection, and report what is wrong with it.
-      const workers = await fleetOf(this.#options.over, this.#options.queue).catch(() => undefined)
+      const workers = await fleetOf(this.#options.over, [this.#options.queue]).catch(() => undefined)
       if (workers !== undefined) this.#options.onFleet(workers)
       return this.#tests++ === 0 ? SECOND_TEST_AFTER_MS : TEST_EVERY_MS
     }

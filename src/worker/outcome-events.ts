@@ -41,7 +41,7 @@ export function announceOutcome(events: Events, tally: Tally, report: PendingOut
   switch (known) {
     case 'completed':
       tally.completed++
-      if (events.hasListeners('completed')) events.emit('completed', { ...job.info, ...job.times })
+      if (events.hasListeners('completed')) events.emit('completed', job.infoAndTimes)
       break
     case 'cancelled':
       tally.cancelled++

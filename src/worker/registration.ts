@@ -2,7 +2,15 @@ import type { Kind } from '../core/kind.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import type { Worker } from '../jobs/job.ts'
-import { beat, registerWorker, type Vitals, type WorkerMode, workerDrains, workerStopped } from '../jobs/registry.ts'
+import {
+  beat,
+  type QueueRates,
+  registerWorker,
+  type Vitals,
+  type WorkerMode,
+  workerDrains,
+  workerStopped,
+} from '../jobs/registry.ts'
 import { VERSION } from '../version.ts'
 import { EventLoopDelay, HOST, memoryBytes, memoryLimitBytes } from './process-health.ts'
 
@@ -22,7 +30,7 @@ export interface RegistrationOptions {
   /** How to note that the worker has stopped. Default: over the same lane. */
   readonly goodbye?: Lane
   /** The jobs of a worker, for each beat. Not known of claims by hand. */
-  readonly slots?: { readonly held: number; readonly running: number }
+  readonly load?: { readonly held: number; readonly running: number; takeRates(): QueueRates }
   /** It was noted as dead; in words. */
   onReturned?(message: string): void
 }
@@ -58,6 +66,11 @@ export class Registration {
       await this.#sending
     }
     return this.#dueInMs
+  }
+
+  /** When the last beat that succeeded was sent. Undefined: none was. */
+  get seenAt(): number | undefined {
+    return Number.isFinite(this.#seenAt) ? this.#seenAt : undefined
   }
 
   /** Whether the last beat found that another worker has missed three. Not if this one missed some itself of late. */
@@ -98,10 +111,12 @@ export class Registration {
   }
 
   async #send(): Promise<void> {
-    const { lane, worker } = this.#options
+    const { lane, worker, load } = this.#options
     const sentAt = monotonicMs()
     try {
-      const beaten = this.#isKnown ? await beat(lane, worker, this.#vitals()) : await this.#register()
+      const beaten = this.#isKnown
+        ? await beat(lane, worker, this.#vitals(), load?.takeRates())
+        : await this.#register()
       // Its row was deleted, or the worker was taken for dead: it registers at once.
       if (beaten === undefined) this.#isKnown = false
       if (beaten === undefined || monotonicMs() - this.#seenAt > GAP_MS) this.#steadySince = sentAt
@@ -135,7 +150,7 @@ export class Registration {
   }
 
   #vitals(): Vitals {
-    const { held = null, running = null } = this.#options.slots ?? {}
+    const { held = null, running = null } = this.#options.load ?? {}
     return { held, running, eventLoopMs: this.#eventLoop.takeMs(), memoryBytes: memoryBytes() }
   }
 }

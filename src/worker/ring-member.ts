@@ -26,7 +26,7 @@ import { SeatTakenError } from '../ring/errors.ts'
 import { ringMap } from '../ring/map.ts'
 
 const LONGEST_LEASE_MS = 10_000
-const BEATS_PER_LEASE = 4
+const BEATS_PER_LEASE = 3
 /** A claim that is sent by then has been carried out before the lease expires, unless the database stalls. */
 const USABLE_PART = 0.8
 /** How often to look for what a worker on no ring would otherwise learn late, and for acknowledgements that were not announced. */

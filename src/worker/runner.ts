@@ -13,6 +13,7 @@ import { execute, failed } from './execute.ts'
 import type { Handler } from './handler.ts'
 import { type HeldClaim, HeldJob } from './job.ts'
 import { Leases } from './leases.ts'
+import { Load } from './load.ts'
 import { OperatorWatch } from './operator-watch.ts'
 import { announceOutcome, newTally } from './outcome-events.ts'
 import { Outcomes } from './outcomes.ts'
@@ -44,6 +45,7 @@ export interface RunnerOptions {
 
 export class Runner {
   readonly tally = newTally()
+  readonly load: Load
   /** A handler has ended, or an outcome is known. */
   onFreed: () => void = () => {}
   /** Completions have let in jobs of ordered queues. */
@@ -68,6 +70,7 @@ export class Runner {
     const { worker, events, leaseMs, outcomeLane, leaseLane } = options
     this.#options = options
     this.#slots = options.slots
+    this.load = new Load(options.slots)
     this.#slots.onCallEnded = () => this.#roomAgain()
     const recording = events.about('recording outcomes')
     this.#outcomes = new Outcomes(outcomeLane, worker, options.turns, options.slots.capacity, {
@@ -247,6 +250,7 @@ export class Runner {
     this.#leases.done(report.job.claim, known !== 'unrecordable')
     if (known === 'completed') this.#startNextOfRun(report.job)
     else for (const rest of endRun(this.#slots, report.job)) this.#leases.done(rest.claim, known !== 'unrecordable')
+    this.load.note(report, known)
     announceOutcome(this.#options.events, this.tally, report, known)
     this.#roomAgain()
   }

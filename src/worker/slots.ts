@@ -62,6 +62,9 @@ export class Slots {
     return this.#concurrency * this.#largestBatch
   }
 
+  /** When the last claim was answered. */
+  claimedAt: number | undefined
+
   get held(): number {
     return this.#jobs.size
   }
@@ -87,6 +90,7 @@ export class Slots {
   /** How long the last claim took, from sending to its answer. */
   noteRoundTrip(ms: number): void {
     this.#pace.roundTripMs = ms
+    this.claimedAt = monotonicMs()
   }
 
   /** Holds a job of a run until it is its turn. It takes no slot meanwhile. */

@@ -27,6 +27,7 @@ import { Events, type WorkerEvents } from './events.ts'
 import { Fetcher } from './fetcher.ts'
 import type { Until } from './fetcher-options.ts'
 import { type Handler, handlersByKind } from './handler.ts'
+import { type WorkerHealth, workerHealth } from './health.ts'
 import { Housekeeper } from './housekeeper.ts'
 import { listenFor } from './listen-for.ts'
 import type { Listener } from './listener.ts'
@@ -101,7 +102,13 @@ export class Worker extends Service<WorkerEvents> {
       connection,
       turns: this.#turns,
     })
-    this.#registration = this.#makeRegistration(this.#claims)
+    this.#registration = new Registration({
+      lane: this.#claims,
+      worker: this.identity,
+      mode: MODES[until],
+      load: this.#runner.load,
+      onReturned: (message) => this.events.log({ level: 'warn', message }),
+    })
     this.#registering = new Loop(() => this.#register(), this.events.about('registering'))
     this.#ring = new RingPart({
       lane: this.#claims,
@@ -119,10 +126,8 @@ export class Worker extends Service<WorkerEvents> {
     const schedule = new SharedSchedule(this.#lane(STATEMENT_DEADLINE_MS))
     this.#chores = new Chores(this.#settings.chores, schedule, connection.pool, this.events)
     if (until === 'stopped') this.#listener = this.#makeListener()
-    const { signals, graceMs } = this.#settings
     this.lifecycle = new Lifecycle({
-      signals,
-      graceMs,
+      ...this.#settings,
       start: () => this.#start(),
       close: (ms) => this.#close(ms),
       untilIdle: (ms, hurry) => this.#runner.untilNoneRuns(ms, hurry),
@@ -145,6 +150,11 @@ export class Worker extends Service<WorkerEvents> {
     return this.#ring.owns(queue, key)
   }
 
+  /** What this process knows of the worker, without asking the database. */
+  get health(): WorkerHealth {
+    return workerHealth(this.identity.label, this.lifecycle.isStopping, this.#slots, this.#registration.seenAt)
+  }
+
   /** @internal As if its process had died: it records nothing more. Its leases expire. */
   abandon(): Promise<void> {
     this.#giveUp.abort()
@@ -152,6 +162,7 @@ export class Worker extends Service<WorkerEvents> {
   }
 
   async #start(): Promise<void> {
+    this.#connection.workers.add(this)
     const { stopAsked } = this.lifecycle
     // A database that cannot be reached yet is waited for, unless a caller waits for us.
     await awaitSchema(this.#connection, {
@@ -177,12 +188,11 @@ export class Worker extends Service<WorkerEvents> {
 
   /** Logs how it learns of new work; the first time, that it is up and what it handles. */
   #logWakeUp(how: string): void {
-    const { label } = this.identity
     const kinds = this.#names().kinds.map((name) => JSON.stringify(name))
     const named = kinds.length <= 5 ? kinds.join(', ') : `${kinds.slice(0, 5).join(', ')} and ${kinds.length - 5} more`
     const up = this.#isUp ? '' : `is up: handles ${named}, ${this.#settings.concurrency} at a time; `
     this.#isUp = true
-    this.events.log({ level: 'info', message: `worker ${label} ${up}${how}` })
+    this.events.log({ level: 'info', message: `worker ${this.identity.label} ${up}${how}` })
   }
 
   /** Returns when to register again. */
@@ -220,18 +230,9 @@ export class Worker extends Service<WorkerEvents> {
   }
 
   async #end(): Promise<void> {
+    this.#connection.workers.delete(this)
     await Promise.all(this.#sessions.map((session) => session.close()))
     this.events.emit('stopped')
-  }
-
-  #makeRegistration(lane: Lane): Registration {
-    return new Registration({
-      lane,
-      worker: this.identity,
-      mode: MODES[this.#until],
-      slots: this.#slots,
-      onReturned: (message) => this.events.log({ level: 'warn', message }),
-    })
   }
 
   #makeFetcher(lane: Lane): Fetcher {
@@ -297,13 +298,12 @@ export class Worker extends Service<WorkerEvents> {
   }
 
   #lane(deadlineMs: number): Lane {
-    const { schema, prepare } = this.#connection
     const session = new Session({
       connection: this.#connection.clientFor(this.identity.label),
       deadlineMs,
       onLost: (error) => this.events.problem('a connection was lost', error),
     })
     this.#sessions.push(session)
-    return new Lane(session, { schema, prepare })
+    return new Lane(session, this.#connection)
   }
 }

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CENTURY_MS, type Duration, durationMs, durationText, intervalText } from '../../src/core/duration.ts'
+import {
+  CENTURY_MS,
+  type Duration,
+  durationMs,
+  durationText,
+  intervalText,
+  roughDuration,
+} from '../../src/core/duration.ts'
 
 test('a duration is a number of milliseconds, or a number with its unit', () => {
   const cases: [Duration, number][] = [
@@ -91,4 +98,9 @@ test('an interval is written so that no part of it overflows in an older Postgre
   assert.equal(intervalText(0.0001), '0 hours 0 seconds')
   assert.equal(intervalText(90_061_005), '25 hours 61.005 seconds')
   assert.equal(intervalText(CENTURY_MS), '876000 hours 0 seconds')
+})
+
+test('a duration for people has at most two units, and is never rounded up', () => {
+  const shown = [-5, 0, 999, 1_000, 59_999, 61_000, 3_600_000, 7_500_000, 270_000_000].map(roughDuration)
+  assert.deepEqual(shown, ['0ms', '0ms', '999ms', '1s', '59s', '1m 1s', '1h', '2h 5m', '3d 3h'])
 })

@@ -136,8 +136,8 @@ const CLAIM_FENCE = /((?:\w+\.)?claim_id) = ([$\w.]+|\(\$2::bigint\[\]\)\[.*\])/
 export class LaneWithoutFence extends Lane {
   readonly #left: { out: number }
 
-  constructor(db: Queryable, left = { out: 0 }, standsAlone = true) {
-    super(db, {}, undefined, standsAlone)
+  constructor(db: Queryable, left = { out: 0 }, outermost?: Lane) {
+    super(db, {}, outermost)
     this.#left = left
   }
 
@@ -147,7 +147,7 @@ export class LaneWithoutFence extends Lane {
   }
 
   override within(tx: Queryable): Lane {
-    return new LaneWithoutFence(tx, this.#left, false)
+    return new LaneWithoutFence(tx, this.#left, this.outermost)
   }
 
   override run(statement: string, values: readonly unknown[]) {

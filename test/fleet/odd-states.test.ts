@@ -1,10 +1,14 @@
 // Odd states of the ring: queues switched on and off, rows deleted by hand, a failover, and a commit that takes its time.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { LogEntry } from '../../src/core/log.ts'
 import type { Lane } from '../../src/db/lane.ts'
+import { enqueue } from '../../src/jobs/enqueue.ts'
+import { Events } from '../../src/worker/events.ts'
+import { QueuesWithoutSeats } from '../../src/worker/queues-without-seats.ts'
 import { waitUntilBlocked } from '../support/database.ts'
 import { session } from '../support/queue.ts'
-import { assertDisjoint, assertDivided, ring, settleAll, type TestMember } from '../support/ring.ts'
+import { assertDisjoint, assertDivided, ring, SEAT_LEASE_MS, settleAll, type TestMember } from '../support/ring.ts'
 import { until } from '../support/until.ts'
 
 test('a seat on an epoch in which the queue was off may hold any bucket', async (t) => {
@@ -117,6 +121,8 @@ test('a failover that set the epochs back begins others of the same number', asy
 test('an acknowledgement that is not committed yet keeps the next epoch from beginning', async (t) => {
   const { configure, member, db } = await ring(t)
   await configure('consistent')
+  // The newcomer is to wait for as long as this takes on a busy machine, not for 2 s.
+  await db.pool.query(`alter function leasehold.ring_beat set lock_timeout = '0'`)
   const [one, three] = [member('one'), member('three')]
   const [held, newcomer, observer] = [await session(db), await session(db), await db.connect()]
   let gate: Promise<void> | undefined
@@ -156,4 +162,31 @@ test('an acknowledgement that is not committed yet keeps the next epoch from beg
   assertDisjoint([one, two, four])
   await settleAll([one, two, four])
   assertDivided([one, two, four])
+})
+
+test('a queue in which jobs wait and no worker has a seat is announced once, until it has one', async (t) => {
+  const { configure, member, lane, pass } = await ring(t)
+  await configure('consistent')
+  const entries: LogEntry[] = []
+  const events = new Events((entry) => void entries.push(entry), 'another')
+  const unowned: string[] = []
+  events.on('unowned', ({ queue, buckets }) => void unowned.push(`${queue}: ${buckets.length}`))
+  const seats = new QueuesWithoutSeats(lane, events)
+  await seats.look()
+  assert.deepEqual(unowned, [], 'nothing waits')
+  await enqueue(lane, [{ kind: 'q', input: 1, partitionKey: 'k' }])
+  await seats.look()
+  assert.deepEqual(unowned, [], 'its workers may just be taking their seats')
+  await seats.look()
+  await seats.look()
+  assert.deepEqual(unowned, ['q: 1024'])
+  assert.match(entries.map(({ message }) => message).join(), /jobs of queue q wait, and no running worker handles it/)
+  const one = member('one')
+  await settleAll([one])
+  await seats.look()
+  assert.deepEqual(unowned, ['q: 1024'])
+  await pass(SEAT_LEASE_MS + 1)
+  await seats.look()
+  await seats.look()
+  assert.deepEqual(unowned, ['q: 1024', 'q: 1024'], 'its worker has died')
 })

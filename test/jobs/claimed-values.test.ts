@@ -5,7 +5,7 @@ import { Lane } from '../../src/db/lane.ts'
 import { effectKey } from '../../src/effects/key.ts'
 import { Effects } from '../../src/effects/once.ts'
 import { settle } from '../../src/jobs/outcome.ts'
-import { dateOf, isEarlier, type StoredTime, timeText } from '../../src/jobs/stored-time.ts'
+import { dateOf, isEarlier, type StoredTime, textBefore, timeText } from '../../src/jobs/stored-time.ts'
 import { freshDatabase, suiteDatabase } from '../support/database.ts'
 import { claimNext, enqueueOne, jobRow, newWorker, session } from '../support/queue.ts'
 
@@ -50,6 +50,16 @@ test('stored times keep their microseconds, their order and their sign', async (
     stored.map(timeText),
   ])
   assert.deepEqual(back, [{ same: true }])
+  for (const ms of [1, 1_999, 86_400_000]) {
+    const { rows: earlier } = await db.pool.query(
+      "select t - $2 * interval '1 ms' = b as same from unnest($1::timestamptz[], $3::timestamptz[]) as i (t, b)",
+      [texts, ms, stored.map((time) => textBefore(time, ms))],
+    )
+    assert.deepEqual(
+      earlier.map(({ same }) => same),
+      texts.map(() => true),
+    )
+  }
   for (let i = 1; i < stored.length; i++) {
     assert.deepEqual([isEarlier(stored[i - 1]!, stored[i]!), isEarlier(stored[i]!, stored[i - 1]!)], [true, false])
   }

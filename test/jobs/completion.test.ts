@@ -6,7 +6,8 @@ import { newClaimId } from '../../src/jobs/claim.ts'
 import { complete, MANY } from '../../src/jobs/completion.ts'
 import { COMPLETE_MANY } from '../../src/jobs/outcome.sql.ts'
 import { countGenerations, suiteDatabase } from '../support/database.ts'
-import { claimedBy, claimNext, enqueueMany, newWorker } from '../support/queue.ts'
+import { claimedBy, claimNext, enqueueMany, newWorker, session } from '../support/queue.ts'
+import { until } from '../support/until.ts'
 
 const db = await suiteDatabase()
 await countGenerations(db)
@@ -126,6 +127,33 @@ for (const keepMs of [false, 60_000] as const) {
     assert.equal(await unfinished(all), 0)
   })
 }
+
+test('a large batch that waits for another lock than that of a job is still completed at once', async () => {
+  const queue = 'many, while the archive is locked'
+  const jobs = await manyClaimed(queue, 60_000)
+  const [keeper, completing] = await Promise.all([db.connect(), session(db)])
+  await keeper.query('begin; lock table leasehold.archive in share mode')
+  const answer = completing.lane.run<'done'>(COMPLETE_MANY, [
+    jobs.map(({ jobId }) => jobId),
+    [...new Set(jobs.map(({ claimId }) => claimId))],
+    [MANY, 20],
+    worker.id,
+    60_000,
+    null,
+    null,
+    null,
+  ])
+  await until('it has locked its rows', async () => {
+    const { rowCount } = await keeper.query(
+      `select from pg_locks where pid = $1 and relation = 'leasehold.job'::regclass and mode = 'RowShareLock'`,
+      [completing.pid],
+    )
+    return rowCount === 1
+  })
+  await keeper.query('commit')
+  assert.equal((await answer)[0]!.done, 't')
+  assert.equal(await unfinished(queue), 0)
+})
 
 for (const results of ['few', 'most'] as const) {
   test(`a large batch, of which ${results} have a result, and different retention: each job has its own`, async () => {

@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { claimSuspects, newClaimId, releaseClaim } from '../../src/jobs/claim.ts'
-import { complete, completeWithin, MANY, turn } from '../../src/jobs/completion.ts'
+import { complete, completeWithin, MANY } from '../../src/jobs/completion.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { leaseOf } from '../../src/jobs/job.ts'
 import { cancel } from '../../src/jobs/operator.ts'
 import { settle } from '../../src/jobs/outcome.ts'
-import type { TestDatabase } from '../support/database.ts'
 import { broken, claimRun, claimRuns, enqueueInKey, idsOf, nothingLeft, orderedQueue } from '../support/order.ts'
 import { completeAll, jobRow, LEASE_MS, newWorker, session } from '../support/queue.ts'
 
@@ -262,35 +261,4 @@ for (const count of [1, MANY]) {
     assert.deepEqual(await broken(db), [])
     assert.equal((await claimRuns(lane, { limit: count })).length, count)
   })
-}
-
-test('a job of a run is not recorded before one that ran before it', async (t) => {
-  const { db, lane } = await orderedQueue(t)
-  const ids = await enqueueInKey(lane, 3)
-  const run = await claimRun(lane, { worker })
-  const other = await session(db)
-  await other.client.query('begin')
-  await other.client.query('select from leasehold.job where id = $1 for update', [ids[0]])
-  const statements = {
-    complete: () => complete(lane, worker, run.slice(0, 2)),
-    'the second alone': () => complete(lane, worker, run.slice(1, 2)),
-    turn: async () => {
-      const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS, runLength: 1 }
-      return (await turn(lane, run.slice(0, 2), request, { queues: ['mail'] })).ended
-    },
-  }
-  for (const [name, send] of Object.entries(statements)) {
-    const { refused, busy } = await send()
-    assert.deepEqual(refused, [], name)
-    assert.ok(busy.length > 0, name)
-    assert.deepEqual((await claimedIds(db)).sort(), [...ids].sort(), `${name}: nothing is recorded`)
-  }
-  await other.client.query('rollback')
-  assert.deepEqual((await complete(lane, worker, run)).busy, [])
-  await nothingLeft(db)
-})
-
-async function claimedIds({ pool }: Pick<TestDatabase, 'pool'>): Promise<string[]> {
-  const { rows } = await pool.query<{ id: string }>('select id from leasehold.job where claim_id is not null')
-  return rows.map(({ id }) => id)
 }

@@ -18,6 +18,7 @@ import * as outboxSql from '../../src/outbox/outbox.sql.ts'
 import * as reconcileSql from '../../src/outbox/reconcile.sql.ts'
 import * as dutySql from '../../src/runtime/duty.sql.ts'
 import * as fencedSql from '../../src/tables/fenced-table.sql.ts'
+import * as depthSql from '../../src/telemetry/queue-depths.sql.ts'
 import * as runSql from '../../src/workflow/inspect.sql.ts'
 import * as stepSql from '../../src/workflow/step.sql.ts'
 
@@ -239,12 +240,14 @@ export const COLD = [
   ...Object.values(configurationSql), // a row per queue and kind, sent by a deploy and by a worker that starts
   ...Object.values(orderSql), // sent by a person, and by one worker every ten seconds
   ...Object.values(pauseSql), // the same rows, of which those that are paused have an index of their own
+  ...Object.values(depthSql), // by a scrape; test/telemetry/plans.test.ts
   ...Object.values(registrySql), // a row per worker process: test/plans/fleet.test.ts; pruned by a scan
 ]
 
 export const ALL = [
   claimSql,
   configurationSql,
+  depthSql,
   dutySql,
   effectSql,
   fencedSql,

@@ -1,6 +1,7 @@
 // The registry keeps workers for 90 days. What beats, lists and counts must not read those that have ended.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { QUEUE_RATES } from '../../src/inspect/stats.sql.ts'
 import {
   LIST_DEAD_WORKERS,
   LIST_FLEET_EVENTS,
@@ -18,13 +19,14 @@ const RUNNING = 16
 const ENDED = 10_000
 const WORKER = "'00000000-0000-0000-0000-000000000001'::uuid"
 const STATEMENTS: Record<string, { readonly sql: string; readonly args: string; readonly rows: number }> = {
-  BEAT: { sql: BEAT, args: `${WORKER}, 1, 1, 0.5, 1000`, rows: 2 * RUNNING },
-  FLEET: { sql: FLEET, args: "'task'", rows: RUNNING },
+  BEAT: { sql: BEAT, args: `${WORKER}, 1, 1, 0.5, 1000, '{"mail": [1, 0]}'`, rows: 2 * RUNNING },
+  FLEET: { sql: FLEET, args: "array['task']", rows: RUNNING },
   UNHANDLED_KINDS: { sql: UNHANDLED_KINDS, args: "array['task'], 1000", rows: RUNNING },
   NOT_HANDLED: { sql: NOT_HANDLED, args: "array['nothing']", rows: RUNNING + 1 },
   LIST_RUNNING_WORKERS: { sql: LIST_RUNNING_WORKERS, args: "array['active', 'draining'], 'task', 1000", rows: RUNNING },
   LIST_DEAD_WORKERS: { sql: LIST_DEAD_WORKERS, args: "'task', 10", rows: 10 },
   LIST_STOPPED_WORKERS: { sql: LIST_STOPPED_WORKERS, args: "'task', 10", rows: 10 },
+  QUEUE_RATES: { sql: QUEUE_RATES, args: '', rows: RUNNING },
   LIST_FLEET_EVENTS: { sql: LIST_FLEET_EVENTS, args: 'null, 10', rows: 10 },
 }
 
@@ -46,7 +48,9 @@ test('with 10,000 workers that stopped, as many that died and 16 that run, no st
       for (const [name, { sql, args, rows }] of Object.entries(STATEMENTS)) {
         await client.query(`prepare explained as ${sql}`)
         await client.query('begin')
-        const answer = await client.query(`explain (analyze, format json, timing off) execute explained(${args})`)
+        const answer = await client.query(
+          `explain (analyze, format json, timing off) execute explained${args && `(${args})`}`,
+        )
         await client.query('rollback')
         await client.query('deallocate explained')
         assert.ok(

@@ -62,10 +62,10 @@ test('stopped before it ran, it does not start; and one that cannot start ends a
 })
 
 test('the first signal drains, the second hurries, and afterwards no listener is left', async () => {
-  const before = process.listenerCount('SIGUSR2')
+  const before = process.listenerCount('SIGWINCH')
   let hurried = false
   const { lifecycle } = recording({
-    signals: ['SIGUSR2'],
+    signals: ['SIGWINCH'],
     untilIdle: (_, hurry) =>
       new Promise((resolve) => {
         if (hurry.aborted) return resolve()
@@ -76,9 +76,9 @@ test('the first signal drains, the second hurries, and afterwards no listener is
       }),
   })
   const running = lifecycle.run()
-  process.emit('SIGUSR2')
+  process.emit('SIGWINCH')
   assert.equal(lifecycle.isStopping, true)
-  process.emit('SIGUSR2')
+  process.emit('SIGWINCH')
   await running
-  assert.deepEqual([hurried, process.listenerCount('SIGUSR2')], [true, before])
+  assert.deepEqual([hurried, process.listenerCount('SIGWINCH')], [true, before])
 })

@@ -56,7 +56,7 @@ test('a beat is a heap-only update', async (t) => {
   const { id } = await register(setting)
   const client = await setting.db.connect()
   await client.query('begin')
-  for (const held of [1, 2, 3]) await client.query(BEAT, [id, held, held, 0.5, 1_000])
+  for (const held of [1, 2, 3]) await client.query(BEAT, [id, held, held, 0.5, 1_000, '{"mail": [1, 0]}'])
   const { rows } = await client.query(
     `select pg_stat_get_xact_tuples_updated(oid)::int as updated, pg_stat_get_xact_tuples_hot_updated(oid)::int as hot
      from pg_class where oid = 'leasehold.worker'::regclass`,

@@ -1,0 +1,144 @@
+/**
+ * A steady flow of work needs no wake-ups.
+ *
+ * Small statements of a worker keep a distance (turns.ts). If queues are announced more often than that, most announcements change
+ * nothing: the worker's next claim is due anyway. Yet each one makes the producer's commit take a lock of the whole server, and
+ * wakes the connection that listens. So the worker watches these queues: it writes `busy until`, so that enqueues send no NOTIFY,
+ * and claims every 6 ms. The watch ends when two of three claims find no job of these queues, and as soon as another worker
+ * serves one of them: notifications spread work over a fleet.
+ *
+ * No job is overlooked (decisions/0016). The worker claims after it has ended the watch, and that claim finds what was committed by then.
+ * A transaction may still be open, and its enqueue has sent no NOTIFY. So the worker claims again after 5, 10, 20, 40 … ms, until its
+ * poll takes over: a job that is committed t ms after the end is looked for by 2 t. If the worker dies, stands still or cannot reach the
+ * database, `busy until` passes, and polls find the jobs.
+ */
+import { monotonicMs } from '../core/timer.ts'
+import type { Lane } from '../db/lane.ts'
+import { clearBusy, fleetOf, markBusy } from '../jobs/wake.ts'
+
+/** As often as a worker claims while it watches, roughly. */
+export const WATCHES_FROM_PER_SECOND = 200
+/** Of its claims, those that must find a job. */
+const SHARE_IN_VAIN = 2 / 3
+const RATE_OVER_MS = 500
+const MARKS_FOR_MS = 5_000
+/** A mark is renewed when less than this is left of it, and the other workers are counted again. */
+const RENEWS_BELOW_MS = 2_000
+/** After a watch, before the next. */
+export const RESTS_MS = 5_000
+/** A claim between looks asks no more queues than these because they were announced. */
+const QUEUES_AT_MOST = 8
+const FIRST_LOOK_AFTER_MS = 5
+
+export class Watch {
+  readonly #lane: Lane
+  readonly #pollMs: number
+  /** Announcements of queues that are not watched, since the rate was last taken. */
+  readonly #heard = new Map<string, number>()
+  readonly #queues = new Set<string>()
+  #isOn = false
+  /** Enqueues may have sent no NOTIFY because of this watch. */
+  #hasMarked = false
+  #since = Number.NEGATIVE_INFINITY
+  #claims = 0
+  #found = 0
+  #markedUntil = Number.NEGATIVE_INFINITY
+  #endedAt = Number.NEGATIVE_INFINITY
+  #restsUntil = Number.NEGATIVE_INFINITY
+
+  constructor(lane: Lane, pollMs: number) {
+    this.#lane = lane
+    this.#pollMs = pollMs
+  }
+
+  get isOn(): boolean {
+    return this.#isOn
+  }
+
+  /** The next claim must ask these. After the end of a watch, too, until the poll takes over. */
+  get queues(): Iterable<string> {
+    return this.#isOn || this.claimsInMs < Number.POSITIVE_INFINITY ? this.#queues : []
+  }
+
+  /** When to claim again after the end of a watch. */
+  get claimsInMs(): number {
+    const elapsed = monotonicMs() - this.#endedAt
+    return elapsed < this.#pollMs ? Math.max(elapsed, FIRST_LOOK_AFTER_MS) : Number.POSITIVE_INFINITY
+  }
+
+  heard(queue: string): void {
+    if (this.#isOn && this.#queues.has(queue)) return
+    this.#heard.set(queue, (this.#heard.get(queue) ?? 0) + 1)
+  }
+
+  /** A claim returned jobs of these queues. */
+  claimed(queues: Iterable<string>): void {
+    if (!this.#isOn) return
+    this.#claims++
+    for (const queue of queues) {
+      if (!this.#queues.has(queue)) continue
+      this.#found++
+      return
+    }
+  }
+
+  /** Another part of the worker has cleared the mark. */
+  cleared(): void {
+    this.#markedUntil = Number.NEGATIVE_INFINITY
+  }
+
+  /** Begins, goes on or ends, after a claim that came back short. `isAlone`: no other worker is known. */
+  async update(isAlone: boolean): Promise<void> {
+    const now = monotonicMs()
+    if (this.#isOn && !isAlone) return this.end()
+    const overMs = now - this.#since
+    if (overMs >= RATE_OVER_MS) {
+      const isInVain = this.#found < (1 - SHARE_IN_VAIN) * this.#claims
+      const announced = this.#takeAnnounced(overMs)
+      this.#since = now
+      this.#claims = 0
+      this.#found = 0
+      if (this.#isOn && isInVain) return this.end()
+      if (announced.length > 0 && isAlone && now >= this.#restsUntil) this.#add(announced)
+    }
+    if (this.#isOn && this.#markedUntil - now < RENEWS_BELOW_MS) await this.#mark()
+  }
+
+  async end(): Promise<void> {
+    if (!this.#isOn) return
+    if (this.#hasMarked) {
+      await clearBusy(this.#lane, [...this.#queues])
+      this.#endedAt = monotonicMs()
+    }
+    this.#isOn = false
+    this.#restsUntil = monotonicMs() + RESTS_MS
+  }
+
+  /** Those announced most often, if that is often enough to watch them. */
+  #takeAnnounced(overMs: number): string[] {
+    const room = this.#isOn ? QUEUES_AT_MOST - this.#queues.size : QUEUES_AT_MOST
+    const most = [...this.#heard].sort(([, one], [, other]) => other - one).slice(0, room)
+    this.#heard.clear()
+    const times = most.reduce((sum, [, count]) => sum + count, 0)
+    return (1_000 * times) / overMs >= WATCHES_FROM_PER_SECOND ? most.map(([queue]) => queue) : []
+  }
+
+  #add(queues: readonly string[]): void {
+    if (!this.#isOn) {
+      this.#queues.clear()
+      this.#hasMarked = false
+    }
+    for (const queue of queues) this.#queues.add(queue)
+    this.#isOn = true
+    this.cleared()
+  }
+
+  async #mark(): Promise<void> {
+    const queues = [...this.#queues]
+    if ((await fleetOf(this.#lane, queues)) > 1) return this.end()
+    const now = monotonicMs()
+    this.#hasMarked = true // Also if the reply is lost.
+    await markBusy(this.#lane, queues, MARKS_FOR_MS)
+    this.#markedUntil = now + MARKS_FOR_MS
+  }
+}
