@@ -3,8 +3,8 @@
  * The machine decides the interleaving, so a seed repeats the plan, and usually its findings.
  */
 import { randomFrom } from '../../tools/seeded-random.ts'
-import { dealt } from '../common/deck.ts'
-import { deckOf, type FaultCard } from './faults/deck.ts'
+import { dealt, deckOf, type PlannedFault } from '../common/deck.ts'
+import { FAULTS } from './faults/deck.ts'
 import type { Script, Workload } from './workload.ts'
 import { WORKLOADS } from './workloads/all.ts'
 
@@ -17,8 +17,6 @@ export interface Step {
   readonly producer: number
   readonly script: Script
 }
-
-export type PlannedFault = FaultCard & { readonly atMs: number }
 
 export interface Plan {
   readonly seed: number
@@ -43,7 +41,7 @@ const FAULT_EVERY_MS = 1_700
 export function planOf(seed: number, durationMs: number, options: PlanOptions = {}): Plan {
   const { faults, stepsPerSecond = STEPS_PER_SECOND, handlerMs = 0 } = options
   const random = randomFrom(`${seed} faults`)
-  const deck = deckOf(random, faults, options.faultMs)
+  const deck = deckOf(FAULTS, random, faults, options.faultMs)
   return {
     seed,
     durationMs,

@@ -4,9 +4,10 @@
 //
 // plan.ts makes the plan from the seed, drive.ts carries it out, checker.ts judges the evidence.
 import { runCommand } from '../common/command.ts'
+import { LEASE_MS, SWEEP_MS } from '../common/drive.ts'
 import { check } from './checker.ts'
 import { countsOf, missing } from './coverage.ts'
-import { drive, evidenceIn, LEASE_MS, SWEEP_MS } from './drive.ts'
+import { drive, evidenceIn } from './drive.ts'
 import { historyOf } from './history.ts'
 import { planOf } from './plan.ts'
 import { PLANTS } from './plants/all.ts'

@@ -1,153 +1,43 @@
-/** Runs a plan: processes work and faults happen; then calm, until nothing moves any more; then all processes leave. */
-import { setMaxListeners } from 'node:events'
-import fs from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+/** The stage of the outbox: relays and producers at one database, consumers at another, and brokers between them. */
 import type { DriveOptions } from '../common/command.ts'
-import { Crew, type Post } from '../common/crew.ts'
-import { Striker } from '../common/striker.ts'
-import { unless } from '../common/unless.ts'
-import { type Line, noteStalls, readWitness } from '../common/witness.ts'
+import {
+  drive as driveStage,
+  type Evidence as EvidenceOf,
+  evidenceIn as evidenceOf,
+  type Stage,
+} from '../common/drive.ts'
 import { gather, type Rows } from './evidence.ts'
 import { CARRIED_OUT, type Role, type Scene } from './faults.ts'
-import type { FaultCard, Plan } from './plan.ts'
+import type { Plan } from './plan.ts'
 import { PLANTS } from './plants/all.ts'
-import type { Plant } from './plants/plant.ts'
-import type { Orders } from './programs/process.ts'
 import { settle } from './settle.ts'
 import { createWorld, retain, type World } from './world.ts'
 
-export interface Evidence {
-  readonly lines: readonly Line[]
-  readonly rows: Rows
-  readonly directory: string
+export type Evidence = EvidenceOf<Rows>
+export const evidenceIn = evidenceOf<Plan, Rows>
+
+const STAGE: Stage<Plan, World, Role, Scene, Rows> = {
+  seats: ['relay', 'relay', 'relay', 'consumer', 'consumer', 'consumer', 'producer', 'producer'],
+  programs: (role) => new URL(`programs/${role}.ts`, import.meta.url),
+  faults: CARRIED_OUT,
+  plants: PLANTS,
+  settleMs: 60_000,
+  createWorld: ({ seed }) => createWorld(seed),
+  plant: ({ publishing, receiving }, how, sql) => (how === 'sql' ? publishing : receiving).query(sql),
+  orders: ({ urls, natsUrl, faultySqs, queueUrl }, role, _seat, nth) => ({
+    url: role === 'consumer' ? urls.receiving : urls.publishing,
+    nats: natsUrl,
+    sqs: { ...faultySqs.config, maxAttempts: 1 },
+    queueUrl,
+    ...(role === 'producer' && { producer: nth }),
+  }),
+  reach: (scene) => scene,
+  repeats: retain,
+  calm: (world) => world.calm(),
+  settle,
+  gather,
 }
 
-/** Of a run that is over. */
-export function evidenceIn(directory: string): Evidence & { readonly plan: Plan } {
-  const read = (name: string) => JSON.parse(fs.readFileSync(join(directory, name), 'utf8'))
-  return { plan: read('plan.json'), rows: read('rows.json'), lines: readWitness(directory), directory }
-}
-
-const LEASE_MS = 2_000
-const SWEEP_MS = 500
-/** Without any progress. */
-const SETTLE_MS = 60_000
-/** Then it is killed, and a rule reports it. */
-const LEAVES_WITHIN_MS = 40_000
-const REPEAT_MS = 150
-
-const SEATS: readonly Role[] = ['relay', 'relay', 'relay', 'consumer', 'consumer', 'consumer', 'producer', 'producer']
-const seatsOf = (role: Role) => SEATS.flatMap((each, seat) => (each === role ? [seat] : []))
-
-export async function drive(plan: Plan, options: DriveOptions = {}): Promise<Evidence> {
-  const { plant, settleMs = SETTLE_MS, say = () => {} } = options
-  const over = new AbortController()
-  const signal = AbortSignal.any([over.signal, ...(options.signal === undefined ? [] : [options.signal])])
-  setMaxListeners(0, signal)
-  const world = await createWorld(plan.seed)
-  let crew: Crew | undefined
-  let striker: Striker<FaultCard, Scene> | undefined
-  let stopNoting = () => {}
-  const names = new Map<number, string>()
-  try {
-    const { witness, directory } = world
-    const bug: Partial<Plant> = plant === undefined ? {} : PLANTS[plant]!
-    if (bug.sql !== undefined) await world.publishing.query(bug.sql)
-    if (bug.sql !== undefined || bug.repeated !== undefined) witness.write('planted')
-    const planFile = join(directory, 'plan.json')
-    fs.writeFileSync(planFile, JSON.stringify(plan))
-    stopNoting = noteStalls(witness)
-    const startFile = join(directory, 'start')
-    crew = new Crew(posts(world, names, { plan: planFile, startFile, plant }), (process, end) =>
-      witness.write('end', { who: names.get(process), ...end, stderr: end.stderr.slice(-2_000) }),
-    )
-    await crew.ready()
-    signal.throwIfAborted()
-    say(`${SEATS.length} processes are at work.`)
-    const startedAt = Date.now()
-    // Under another name first, so that it is never read half written.
-    fs.writeFileSync(`${startFile}.new`, String(startedAt))
-    fs.renameSync(`${startFile}.new`, startFile)
-    striker = new Striker(CARRIED_OUT, sceneOf(world, crew, names, signal))
-    void repeat(() => retain(world), over.signal)
-    const { repeated } = bug
-    if (repeated !== undefined) void repeat(() => world.receiving.query(repeated), over.signal)
-    for (const card of plan.faults) {
-      await unless(signal, startedAt + card.atMs - Date.now())
-      signal.throwIfAborted()
-      striker.strike(card)
-    }
-    await unless(signal, startedAt + plan.durationMs - Date.now())
-    signal.throwIfAborted()
-    await striker.over()
-    world.calm()
-    await crew.calm()
-    say(`${plan.faults.length} faults are over.`)
-    const left = await settle({ world, crew, producers: seatsOf('producer'), withinMs: settleMs, signal })
-    say(left.length === 0 ? 'All is quiet.' : `Nothing moves, and there is left: ${left.join(', ')}.`)
-    for (const what of left) witness.write('stuck', { what })
-    await Promise.race([crew.stop(), unless(signal, LEAVES_WITHIN_MS)])
-    signal.throwIfAborted()
-    await crew.kill()
-    say('All processes have left.')
-    const rows = await gather(world)
-    fs.writeFileSync(join(directory, 'rows.json'), JSON.stringify(rows))
-    return { lines: readWitness(directory), rows, directory }
-  } finally {
-    over.abort()
-    // The faults under way end early, and undo what they did.
-    await striker?.over()
-    await crew?.kill()
-    stopNoting()
-    await world.stop()
-    if (options.signal?.aborted) fs.rmSync(world.directory, { recursive: true })
-  }
-}
-
-function posts(
-  { urls, natsUrl, faultySqs, queueUrl, directory }: World,
-  names: Map<number, string>,
-  rest: Pick<Orders, 'plan' | 'startFile'> & { readonly plant: string | undefined },
-): Post[] {
-  return SEATS.map((role, seat) => {
-    const producer = seatsOf('producer').indexOf(seat)
-    const orders = (process: number): Orders => {
-      const name = `${role}-${seat}.${process}`
-      names.set(process, name)
-      return {
-        ...rest,
-        name,
-        url: role === 'consumer' ? urls.receiving : urls.publishing,
-        nats: natsUrl,
-        sqs: { ...faultySqs.config, maxAttempts: 1 },
-        queueUrl,
-        directory,
-        leaseMs: LEASE_MS,
-        sweepMs: SWEEP_MS,
-        ...(producer < 0 ? {} : { producer }),
-      } as Orders
-    }
-    return { program: fileURLToPath(new URL(`programs/${role}.ts`, import.meta.url)), orders }
-  })
-}
-
-function sceneOf(world: World, crew: Crew, names: ReadonlyMap<number, string>, signal: AbortSignal): Scene {
-  return {
-    world,
-    crew,
-    witness: world.witness,
-    signal,
-    seats: { relay: seatsOf('relay'), consumer: seatsOf('consumer'), producer: seatsOf('producer') },
-    nameOf: (process) => names.get(process)!,
-    wait: (ms) => unless(signal, ms),
-  }
-}
-
-/** A server that breaks may refuse it. */
-async function repeat(run: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await run().catch(() => {})
-    await unless(signal, REPEAT_MS)
-  }
+export function drive(plan: Plan, options: DriveOptions = {}): Promise<Evidence> {
+  return driveStage(STAGE, plan, options)
 }

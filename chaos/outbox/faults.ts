@@ -1,50 +1,20 @@
 /** The cards of the deck, and what carries each out. */
 import type { FaultyProxy } from '../../tools/faulty-proxy.ts'
-import type { Crew } from '../common/crew.ts'
+import type { FaultCard } from '../common/deck.ts'
+import type { Scene as CommonScene } from '../common/drive.ts'
 import { cutConnections, cutReply, freeze } from '../common/network-faults.ts'
+import { LOOK_EVERY_MS, LOOKS, strikesAt } from '../common/strike.ts'
 import type { Fault } from '../common/striker.ts'
-import type { Witness } from '../common/witness.ts'
-import { CUT_REPLIES, DAY_PASSES, type FaultCard } from './plan.ts'
+import { CUT_REPLIES, DAY_PASSES } from './plan.ts'
 import type { World } from './world.ts'
 
 export type Role = 'relay' | 'consumer' | 'producer'
 
 /** The parts that faults can reach. */
-export interface Scene {
-  readonly world: World
-  readonly crew: Crew
-  readonly witness: Witness
-  readonly signal: AbortSignal
-  readonly seats: Readonly<Record<Role, readonly number[]>>
-  nameOf(process: number): string
-  /** Ends early when the run does. */
-  wait(ms: number): Promise<void>
-}
+export type Scene = CommonScene<World, Role>
 
-/** Looks this often for a process that is at work: on a busy machine a new one takes seconds to start. */
-const LOOKS = 50
-const LOOK_EVERY_MS = 200
 /** Receivers may stand still for long after the broker was away. */
 const STATEMENT_WITHIN_MS = 25_000
-
-async function strike(
-  role: Role,
-  signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP',
-  { pick, forMs }: FaultCard,
-  { crew, seats, witness, nameOf, wait }: Scene,
-): Promise<boolean> {
-  const among = seats[role]
-  const seat = among[Math.floor(pick * among.length)]!
-  for (let look = 0; look < LOOKS; look++) {
-    const victim = await crew.strike(seat, signal, { among, forMs })
-    if (victim !== undefined) {
-      witness.write('struck', { who: nameOf(victim.process), signal })
-      return true
-    }
-    await wait(LOOK_EVERY_MS)
-  }
-  return false
-}
 
 /** kill -9; it comes back at the same port, with what it had written. */
 async function killBroker({ forMs }: FaultCard, { world: { natsServer }, wait }: Scene): Promise<boolean> {
@@ -72,16 +42,8 @@ async function cutOpenConnections(proxy: FaultyProxy, wait: Scene['wait']): Prom
 
 type OutboxFault = Fault<FaultCard, Scene>
 
-function strikes(role: Role, signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP'): [string, OutboxFault] {
-  return [`${signal} ${role}`, { run: (card, scene) => strike(role, signal, card, scene) }]
-}
-
 export const CARRIED_OUT: Readonly<Record<string, OutboxFault>> = {
-  ...Object.fromEntries(
-    (['relay', 'consumer', 'producer'] as const).flatMap((role) =>
-      (['SIGKILL', 'SIGTERM', 'SIGSTOP'] as const).map((signal) => strikes(role, signal)),
-    ),
-  ),
+  ...strikesAt(['relay', 'consumer', 'producer']),
   'SIGKILL broker': { run: killBroker, alone: true },
   'cut broker connections': { run: (_, { world, wait }) => cutOpenConnections(world.broker, wait) },
   'lose acknowledgements': { run: loseAcknowledgements, alone: true },

@@ -4,7 +4,7 @@
  * seed repeats the plan, and usually its findings.
  */
 import { randomFrom, type SeededRandom } from '../../tools/seeded-random.ts'
-import { dealt } from '../common/deck.ts'
+import { dealt, deckOf, type FaultKind, type PlannedFault } from '../common/deck.ts'
 
 /** The destinations, and what each does with the key of an event that it cannot be sent. */
 export const POLICIES = { ledger: 'skip', stock: 'block', audit: 'park' } as const
@@ -32,15 +32,6 @@ export interface Step {
   readonly events: readonly PlannedEvent[]
 }
 
-export interface FaultCard {
-  readonly fault: string
-  /** The choice of seat. */
-  readonly pick: number
-  /** How long it lasts, if it does. */
-  readonly forMs: number
-}
-export type PlannedFault = FaultCard & { readonly atMs: number }
-
 export interface Plan {
   readonly seed: number
   readonly durationMs: number
@@ -60,13 +51,6 @@ export const CUT_REPLIES = {
   receive: 'inbox.receive',
   commit: /Q.{4}commit\0/is,
 } as const
-
-interface FaultKind {
-  readonly name: string
-  /** In a deck. */
-  readonly cards: number
-  readonly ms?: readonly [number, number]
-}
 
 export const FAULTS: readonly FaultKind[] = [
   { name: 'SIGKILL relay', cards: 3 },
@@ -101,16 +85,9 @@ const HOLD_MS = 60
 
 export function planOf(seed: number, durationMs: number, { faults }: PlanOptions = {}): Plan {
   const random = randomFrom(`${seed} outbox faults`)
-  const deck = FAULTS.filter(({ name }) => faults === undefined || faults.includes(name)).flatMap(
-    ({ name, cards, ms: [from, to] = [0, 0] }) =>
-      Array.from({ length: cards }, () => () => ({
-        fault: name,
-        pick: random(),
-        forMs: Math.round(from + random() * (to - from)),
-      })),
-  )
+  const deck = deckOf(FAULTS, random, faults)
   const days = DAYS.map((part) => ({ fault: DAY_PASSES, pick: 0, forMs: 0, atMs: Math.round(part * durationMs) }))
-  const dealtFaults = deck.length === 0 ? [] : dealt<FaultCard>(deck, random, { durationMs, everyMs: FAULT_EVERY_MS })
+  const dealtFaults = dealt(deck, random, { durationMs, everyMs: FAULT_EVERY_MS })
   return {
     seed,
     durationMs,

@@ -2,9 +2,8 @@
  * The end of a run. First everything arrives that no poison event holds up; then an operator lets the blocked keys go on, one dead
  * letter after the other, and the rest arrives. So a poison event that delays another key shows.
  */
-import type { Crew } from '../common/crew.ts'
-import { unless } from '../common/unless.ts'
 import { DESTINATIONS, LANES, STREAMS } from './destinations.ts'
+import type { Scene } from './faults.ts'
 import { askJetStream, type World } from './world.ts'
 
 const LOOK_EVERY_MS = 250
@@ -13,46 +12,36 @@ const QUIET_LOOKS = 8
 /** Things that only go round and round are stuck, too: after so many times the limit. */
 const LONGEST = 5
 
-export interface Settling {
-  readonly world: World
-  readonly crew: Crew
-  readonly producers: readonly number[]
-  /** How long it may stand still. A busy machine is slow, and still moves. */
-  readonly withinMs: number
-  readonly signal: AbortSignal
-}
-
-/** Returns what is left when the time is over. */
-export async function settle(run: Settling): Promise<string[]> {
-  const { world, withinMs } = run
+export async function settle(scene: Scene, withinMs: number): Promise<string[]> {
   const deadline = performance.now() + LONGEST * withinMs
-  let left = await quiet(run, deadline)
-  world.witness.write('quiet', { left })
-  while (left.length === 0 && (await unblock(world)) > 0) left = await quiet(run, deadline)
+  let left = await quiet(scene, withinMs, deadline)
+  scene.witness.write('quiet', { left })
+  while (left.length === 0 && (await unblock(scene.world)) > 0) left = await quiet(scene, withinMs, deadline)
   return left
 }
 
-async function quiet(run: Settling, deadline: number): Promise<string[]> {
+/** `withinMs`: how long it may stand still. A busy machine is slow, and still moves. */
+async function quiet(scene: Scene, withinMs: number, deadline: number): Promise<string[]> {
   let [before, movedAt] = ['', performance.now()]
   for (let looks = 0; ; ) {
-    const left = await whatIsLeft(run).catch((error) => [`an answer: ${error}`])
+    const left = await whatIsLeft(scene).catch((error) => [`an answer: ${error}`])
     looks = left.length === 0 ? looks + 1 : 0
     if (left.join() !== before) movedAt = performance.now()
     before = left.join()
-    if (looks === QUIET_LOOKS || performance.now() > Math.min(deadline, movedAt + run.withinMs)) return left
-    await unless(run.signal, LOOK_EVERY_MS)
-    run.signal.throwIfAborted()
+    if (looks === QUIET_LOOKS || performance.now() > Math.min(deadline, movedAt + withinMs)) return left
+    await scene.wait(LOOK_EVERY_MS)
+    scene.signal.throwIfAborted()
   }
 }
 
 /** Jobs that wait behind a dead letter are not counted. */
-async function whatIsLeft({ world, crew, producers }: Settling): Promise<string[]> {
+async function whatIsLeft({ world, crew, seats }: Scene): Promise<string[]> {
   const { rows } = await world.publishing.query(
     `select queue, status::text, label, count(*)::int from leasehold.jobs
      where queue like 'outbox:%' and status in ('pending', 'processing') and label is distinct from 'blocked' group by 1, 2, 3`,
   )
   const left = rows.map(({ queue, status, label, count }) => `${count} in ${queue} ${status} ${label ?? ''}`.trim())
-  for (const seat of producers) if (!crew.hasSaid(seat, 'done')) left.push(`a producer on seat ${seat}`)
+  for (const seat of seats.producer) if (!crew.hasSaid(seat, 'done')) left.push(`a producer on seat ${seat}`)
   for (const stream of STREAMS)
     for (let lane = 0; lane < LANES; lane++) {
       type Info = { num_pending: number; num_ack_pending: number }

@@ -1,51 +1,21 @@
 /** The cards of the deck, and what carries each out. */
 import type { FaultyProxy } from '../../tools/faulty-proxy.ts'
-import type { Crew } from '../common/crew.ts'
+import type { FaultCard } from '../common/deck.ts'
+import type { Scene as CommonScene } from '../common/drive.ts'
 import { cutConnections, cutReply, freeze } from '../common/network-faults.ts'
+import { LOOK_EVERY_MS, LOOKS, strikesAt } from '../common/strike.ts'
 import type { Fault } from '../common/striker.ts'
-import type { Witness } from '../common/witness.ts'
-import { type FaultCard, HELD, STARTERS_REPLIES, WORKERS_REPLIES } from './plan.ts'
+import { HELD, STARTERS_REPLIES, WORKERS_REPLIES } from './plan.ts'
 import type { World } from './world.ts'
 
 export type Role = 'worker' | 'starter'
 
 /** The parts that faults can reach. */
-export interface Scene {
-  readonly world: World
-  readonly crew: Crew
-  readonly witness: Witness
-  readonly signal: AbortSignal
-  readonly seats: Readonly<Record<Role, readonly number[]>>
-  nameOf(process: number): string
-  /** Ends early when the run does. */
-  wait(ms: number): Promise<void>
-}
+export type Scene = CommonScene<World, Role>
 
-/** Looks this often for a process that is at work: on a busy machine a new one takes seconds to start. */
-const LOOKS = 50
-const LOOK_EVERY_MS = 200
 const STATEMENT_WITHIN_MS = 20_000
 /** One worker of all sends such a statement every few seconds. */
 const HELD_WITHIN_MS = 15_000
-
-async function strike(
-  role: Role,
-  signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP',
-  { pick, forMs }: FaultCard,
-  { crew, seats, witness, nameOf, wait }: Scene,
-): Promise<boolean> {
-  const among = seats[role]
-  const seat = among[Math.floor(pick * among.length)]!
-  for (let look = 0; look < LOOKS; look++) {
-    const victim = await crew.strike(seat, signal, { among, forMs })
-    if (victim !== undefined) {
-      witness.write('struck', { who: nameOf(victim.process), signal, forMs })
-      return true
-    }
-    await wait(LOOK_EVERY_MS)
-  }
-  return false
-}
 
 /** The proxy of a worker that is at work. */
 async function workersProxy({ pick }: FaultCard, { world, crew, seats, wait }: Scene): Promise<FaultyProxy> {
@@ -76,20 +46,12 @@ async function freezeAll({ forMs }: FaultCard, { world, wait }: Scene): Promise<
 
 type WorkflowFault = Fault<FaultCard, Scene>
 
-function strikes(role: Role, signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP'): [string, WorkflowFault] {
-  return [`${signal} ${role}`, { run: (card, scene) => strike(role, signal, card, scene) }]
-}
-
 function cuts(of: string, cut: WorkflowFault['run']): [string, WorkflowFault] {
   return [`cut reply of ${of}`, { run: cut, hampers: true }]
 }
 
 export const CARRIED_OUT: Readonly<Record<string, WorkflowFault>> = {
-  ...Object.fromEntries(
-    (['worker', 'starter'] as const).flatMap((role) =>
-      (['SIGKILL', 'SIGTERM', 'SIGSTOP'] as const).map((signal) => strikes(role, signal)),
-    ),
-  ),
+  ...strikesAt(['worker', 'starter']),
   'cut connections of a worker': {
     run: async (card, scene) => cutConnections(await workersProxy(card, scene)),
     hampers: true,

@@ -3,7 +3,7 @@
  * their starts, what is sent to them, and which faults happen. The machine decides the interleaving.
  */
 import { randomFrom, type SeededRandom } from '../../tools/seeded-random.ts'
-import { dealt } from '../common/deck.ts'
+import { dealt, deckOf, type FaultKind, type PlannedFault } from '../common/deck.ts'
 import { Grower, leavesOf, type Program } from './program.ts'
 
 export const WORKERS = 4
@@ -40,15 +40,6 @@ export interface Step {
   readonly actions: readonly Action[]
 }
 
-export interface FaultCard {
-  readonly fault: string
-  /** The choice of seat. */
-  readonly pick: number
-  /** How long it lasts, if it does. */
-  readonly forMs: number
-}
-export type PlannedFault = FaultCard & { readonly atMs: number }
-
 export interface Plan {
   readonly seed: number
   readonly durationMs: number
@@ -82,13 +73,6 @@ export const STARTERS_REPLIES = {
  */
 export const HELD = { 'step.record': /step\.record.*\bslow/s, park: /job\.settle/ } as const
 
-interface FaultKind {
-  readonly name: string
-  /** In a deck. */
-  readonly cards: number
-  readonly ms?: readonly [number, number]
-}
-
 const LONGER_THAN_LEASE = [3_000, 5_000] as const
 
 export const FAULTS: readonly FaultKind[] = [
@@ -112,19 +96,12 @@ const HOLD_MS = 40
 
 export function planOf(seed: number, durationMs: number, { faults }: PlanOptions = {}): Plan {
   const random = randomFrom(`${seed} workflow faults`)
-  const deck = FAULTS.filter(({ name }) => faults === undefined || faults.includes(name)).flatMap(
-    ({ name, cards, ms: [from, to] = [0, 0] }) =>
-      Array.from({ length: cards }, () => () => ({
-        fault: name,
-        pick: random(),
-        forMs: Math.round(from + random() * (to - from)),
-      })),
-  )
+  const deck = deckOf(FAULTS, random, faults)
   return {
     seed,
     durationMs,
     steps: stepsOf(seed, durationMs),
-    faults: deck.length === 0 ? [] : dealt<FaultCard>(deck, random, { durationMs, everyMs: FAULT_EVERY_MS }),
+    faults: dealt(deck, random, { durationMs, everyMs: FAULT_EVERY_MS }),
   }
 }
 

@@ -1,12 +1,12 @@
 // Faults in the history of a chaos run of jobs, each with the rule of the checker that must report it.
+import type { Cases } from './checker-suite.ts'
 import { type Draft, USERS_BUCKET } from './jobs-history.ts'
 
 const of = (w: string) => (line: { readonly w?: string }) => line.w === w
 const ofJob = (job: string, outcome?: string) => (line: { readonly job?: string; readonly outcome?: unknown }) =>
   line.job === job && (outcome === undefined || line.outcome === outcome)
 
-/** The fault, and the rule that must report it. */
-export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => void, expected: RegExp]>> = {
+export const CASES: Cases<Draft> = {
   'a job is gone': [
     (d) => Object.assign(d, { jobs: d.jobs.filter(({ w }) => w !== 'plain-1') }),
     /^work that was acknowledged has ended: plain-1: it is gone/,

@@ -1,25 +1,16 @@
 // The checker of `npm run chaos:outbox` on a made-up history: it accepts a correct one, and each rule reports its own fault.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { verdictOf } from '../../chaos/common/report.ts'
 import { check } from '../../chaos/outbox/checker.ts'
 import { countsOf, missing, mustHappen } from '../../chaos/outbox/coverage.ts'
 import { CARRIED_OUT } from '../../chaos/outbox/faults.ts'
 import { DAY_PASSES, FAULTS, planOf } from '../../chaos/outbox/plan.ts'
 import { PLANTS } from '../../chaos/outbox/plants/all.ts'
+import { type Cases, checkerSuite } from './checker-suite.ts'
 import { asItShouldBe, type Draft, idOf } from './outbox-history.ts'
 
-function brokenIn(draft: Draft): string[] {
-  return check(draft.history())
-    .filter(({ broken }) => broken.length > 0)
-    .map(({ promise, broken }) => `${promise}: ${broken[0]!.split('\n')[0]}`)
-}
-
-/** The fault, and the rule that must report it. */
-const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => void, expected: RegExp]>> = {
+const CASES: Cases<Draft> = {
   'an event is not received': [(d) => d.dropEffect('ledger', 'b'), /^every event that was committed.*: b .* at ledger/],
   'an event behind an unblocked dead letter is not received': [
     (d) => d.dropEffect('stock', 'e'),
@@ -107,36 +98,12 @@ const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => void, e
   ],
 }
 
-test('a correct history breaks no rule, and every rule checks something', () => {
-  assert.deepEqual(brokenIn(asItShouldBe()), [])
-  for (const { promise, checked } of check(asItShouldBe().history())) assert.ok(checked > 0, promise)
-})
-
-for (const [name, [change, expected]] of Object.entries(CASES)) {
-  test(`the checker reports: ${name}`, () => {
-    const draft = asItShouldBe()
-    change(draft)
-    const found = brokenIn(draft)
-    assert.ok(
-      found.some((each) => expected.test(each)),
-      `${expected} is not in:\n${found.join('\n')}`,
-    )
-  })
-}
+const brokenIn = checkerSuite({ name: 'outbox', check, asItShouldBe, cases: CASES, faults: FAULTS, plants: PLANTS })
 
 test('a late copy that the inbox drops breaks nothing', () => {
   const draft = asItShouldBe()
   draft.note('consumer-4.4', 49_000, 'delivered', { to: 'stock', id: idOf('a'), w: 'a', times: 3 })
   assert.deepEqual(brokenIn(draft), [])
-})
-
-test('every rule has a case', () => {
-  const cases = Object.values(CASES).map(([, { source }]) => source.slice(1, 21))
-  for (const { promise } of check(asItShouldBe().history()))
-    assert.ok(
-      cases.some((start) => promise.startsWith(start)),
-      promise,
-    )
 })
 
 test('a run that misses an expected event is void', () => {
@@ -170,31 +137,4 @@ test('in every plan producers die and roll back, and poison begins in the second
     assert.ok(steps.some(isPoison), `seed ${seed}`)
     assert.ok(steps.find(isPoison)!.atMs >= durationMs / 2)
   }
-})
-
-test('each plant names existing faults and an existing rule', () => {
-  const rules = check(asItShouldBe().history()).map(({ promise }) => promise)
-  const names = FAULTS.map(({ name }) => name)
-  for (const [plant, { faults, breaks }] of Object.entries(PLANTS)) {
-    for (const fault of faults) assert.ok(names.includes(fault), `${plant}: ${fault}`)
-    assert.ok(
-      rules.some((rule) => breaks.test(rule)),
-      plant,
-    )
-  }
-})
-
-test('the checker shares no code with the library', () => {
-  const seen = new Set<string>()
-  const follow = (path: string) => {
-    if (seen.has(path)) return
-    seen.add(path)
-    const imports = readFileSync(path, 'utf8').matchAll(/^import (?!type)([^;]*?)from '(\.[^']+)'/gms)
-    for (const [, names, target] of imports) {
-      assert.doesNotMatch(target!, /\/src\//, `${path} imports ${names}`)
-      follow(join(dirname(path), target!))
-    }
-  }
-  follow(fileURLToPath(new URL('../../chaos/outbox/checker.ts', import.meta.url)))
-  assert.ok(seen.size > 3)
 })

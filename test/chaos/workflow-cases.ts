@@ -1,12 +1,12 @@
 // What may go wrong in a chaos run of workflows, as changes of a correct history.
+import type { Cases } from './checker-suite.ts'
 import type { Draft } from './workflow-history.ts'
 
 function drop<Item>(from: Item[], isMeant: (item: Item) => boolean): void {
   from.splice(from.findIndex(isMeant), 1)
 }
 
-/** The fault, and the rule that must report it. */
-export const CASES: Readonly<Record<string, readonly [change: (draft: Draft) => void, expected: RegExp]>> = {
+export const CASES: Cases<Draft> = {
   'a run is not there': [
     (d) => drop(d.runs, ({ run }) => run === 'c'),
     /^every run whose start.*: c: there is no such/,

@@ -1,9 +1,6 @@
 // The checker of `npm run chaos:workflow` on a made-up history: it accepts a correct one, and each rule reports its own fault.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { verdictOf } from '../../chaos/common/report.ts'
 import { check } from '../../chaos/workflow/checker.ts'
 import { countsOf, missing, mustHappen } from '../../chaos/workflow/coverage.ts'
@@ -11,46 +8,17 @@ import { CARRIED_OUT } from '../../chaos/workflow/faults.ts'
 import { FAULTS, planOf, waitsForEver } from '../../chaos/workflow/plan.ts'
 import { PLANTS } from '../../chaos/workflow/plants/all.ts'
 import { endOf, leavesOf } from '../../chaos/workflow/program.ts'
+import { checkerSuite } from './checker-suite.ts'
 import { CASES } from './workflow-cases.ts'
-import { asItShouldBe, type Draft } from './workflow-history.ts'
+import { asItShouldBe } from './workflow-history.ts'
 
-function brokenIn(draft: Draft): string[] {
-  return check(draft.history())
-    .filter(({ broken }) => broken.length > 0)
-    .map(({ promise, broken }) => `${promise}: ${broken[0]!.split('\n')[0]}`)
-}
-
-test('a correct history breaks no rule, and every rule checks something', () => {
-  assert.deepEqual(brokenIn(asItShouldBe()), [])
-  for (const { promise, checked } of check(asItShouldBe().history())) assert.ok(checked > 0, promise)
-})
-
-for (const [name, [change, expected]] of Object.entries(CASES)) {
-  test(`the checker reports: ${name}`, () => {
-    const draft = asItShouldBe()
-    change(draft)
-    const found = brokenIn(draft)
-    assert.ok(
-      found.some((each) => expected.test(each)),
-      `${expected} is not in:\n${found.join('\n')}`,
-    )
-  })
-}
+const brokenIn = checkerSuite({ name: 'workflow', check, asItShouldBe, cases: CASES, faults: FAULTS, plants: PLANTS })
 
 test('a stale process may begin what another one has recorded, if it records nothing', () => {
   const draft = asItShouldBe()
   draft.note('harness', 6_020, 'struck', { who: 'worker-1.1', signal: 'SIGSTOP' })
   draft.execute('b', 'step', 'step3', 6_200, { i: 2, p: 'worker-1.1' })
   assert.deepEqual(brokenIn(draft), [])
-})
-
-test('every rule has a case', () => {
-  const cases = Object.values(CASES).map(([, { source }]) => source.slice(1, 19))
-  for (const { promise } of check(asItShouldBe().history()))
-    assert.ok(
-      cases.some((start) => promise.startsWith(start)),
-      promise,
-    )
 })
 
 test('a run that misses an expected event is void', () => {
@@ -101,28 +69,4 @@ test('names are unique within a program, and a commit follows a step', () => {
     const at = program.of.findIndex((each) => each.do === 'commit')
     if (at >= 0) assert.equal(program.of[at - 1]!.do, 'step')
   }
-})
-
-test('each plant names existing faults and an existing rule', () => {
-  const rules = check(asItShouldBe().history()).map(({ promise }) => promise)
-  const names = FAULTS.map(({ name }) => name)
-  for (const [plant, { faults, breaks }] of Object.entries(PLANTS)) {
-    for (const fault of faults) assert.ok(names.includes(fault), `${plant}: ${fault}`)
-    assert.equal(rules.filter((rule) => breaks.test(rule)).length, 1, plant)
-  }
-})
-
-test('the checker shares no code with the library', () => {
-  const seen = new Set<string>()
-  const follow = (path: string) => {
-    if (seen.has(path)) return
-    seen.add(path)
-    const imports = readFileSync(path, 'utf8').matchAll(/^import (?!type)([^;]*?)from '(\.[^']+)'/gms)
-    for (const [, names, target] of imports) {
-      assert.doesNotMatch(target!, /\/src\//, `${path} imports ${names}`)
-      follow(join(dirname(path), target!))
-    }
-  }
-  follow(fileURLToPath(new URL('../../chaos/workflow/checker.ts', import.meta.url)))
-  assert.ok(seen.size > 3)
 })

@@ -1,5 +1,5 @@
 /** The faults of a run. Each is a card with its numbers; faults/*.ts carry them out. */
-import type { SeededRandom } from '../../../tools/seeded-random.ts'
+import type { FaultKind } from '../../common/deck.ts'
 
 /** Statements whose reply is cut off: they are carried out, and the process that sent them does not learn it. */
 export const CUT_REPLIES = {
@@ -11,21 +11,6 @@ export const CUT_REPLIES = {
   renew: 'claim.renew',
   commit: /Q.{4}commit\0/is,
 } as const
-
-export interface FaultCard {
-  readonly fault: string
-  /** The choice of seat, table or statement, depending on the fault. */
-  readonly pick: number
-  /** How long it lasts, if it does. */
-  readonly forMs: number
-}
-
-interface FaultKind {
-  readonly name: string
-  /** In a deck. */
-  readonly cards: number
-  readonly ms?: readonly number[]
-}
 
 export const FAULTS: readonly FaultKind[] = [
   { name: 'SIGKILL worker', cards: 3 },
@@ -52,20 +37,3 @@ export const FAULTS: readonly FaultKind[] = [
   { name: 'cancel', cards: 2 },
   { name: 'redrive', cards: 2 },
 ]
-
-/** These alone, or all; for as long as each lasts, or as given. */
-export function deckOf(
-  random: SeededRandom,
-  only?: readonly string[],
-  duration?: readonly [number, number],
-): (() => FaultCard)[] {
-  const kinds = FAULTS.filter(({ name }) => only === undefined || only.includes(name))
-  return kinds.flatMap(({ name, cards, ms = [0, 0] }) => {
-    const [from, to] = duration ?? (ms as [number, number])
-    return Array.from({ length: cards }, () => () => ({
-      fault: name,
-      pick: random(),
-      forMs: Math.round(from + random() * (to - from)),
-    }))
-  })
-}

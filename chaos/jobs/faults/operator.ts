@@ -1,6 +1,6 @@
 /** Operators' actions: pause and resume, cancel, redrive. Through the public API, bypassing the proxy. */
 import type { PauseTarget } from '../../../src/jobs/pause.ts'
-import type { FaultCard } from './deck.ts'
+import type { FaultCard } from '../../common/deck.ts'
 import type { Scene } from './scene.ts'
 
 const AT_MOST = 12

@@ -1,12 +1,12 @@
 /** Faults of processes. */
 import type { Victim } from '../../common/crew.ts'
-import type { FaultCard } from './deck.ts'
+import type { FaultCard } from '../../common/deck.ts'
 import type { Scene } from './scene.ts'
 
 const ROLLING_EVERY_MS = 700
 
-/** Looks this often for a process that has a job. */
-const LOOKS = 20
+/** Looks this often for a process that has a job: after a crash of the server they take seconds to connect. */
+const LOOKS = 100
 const LOOK_EVERY_MS = 100
 
 /** A seat whose process holds a job at this moment, or undefined after a long wait: a fault should hit work. */

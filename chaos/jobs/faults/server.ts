@@ -1,13 +1,14 @@
 /** Faults of the server, and of other users of the same database. */
 import type pg from 'pg'
+import type { FaultCard } from '../../common/deck.ts'
 import { ROLE } from '../world.ts'
-import type { FaultCard } from './deck.ts'
 import type { Scene } from './scene.ts'
 
 const LOCKED = ['job', 'claim', 'archive', 'job_attempt', 'dead_letter', 'idempotency_key'] as const
 /** Producers use it at any moment; while workers restart, a short lock on another table would block no session. */
 const BUSY = 'job'
 const LOOK_EVERY_MS = 100
+const TOO_MANY_CONNECTIONS = '53300'
 
 /** Ends some sessions of the processes, in the middle of their work. */
 export async function terminateBackends({ pick }: FaultCard, { world: { admin } }: Scene): Promise<boolean> {
@@ -70,34 +71,29 @@ export async function readOnly({ forMs }: FaultCard, { world: { admin }, wait }:
 }
 
 /**
- * Others hold all connections, and take each that becomes free. Those of the processes are cut, so that they need new ones.
+ * The server refuses every new connection of the processes, and those that they have are cut. A limit of the role: a server that is
+ * full gives the same error, but a process that connects again may win the race for a place that the cut has freed.
  */
 export async function exhaustConnections({ forMs }: FaultCard, { world, wait }: Scene): Promise<boolean> {
-  const hogs: pg.Client[] = []
-  const hoard = async () => {
-    for (let more = 0; more < 200; more++) {
-      const hog = world.client()
-      hog.on('error', () => {})
-      try {
-        await hog.connect()
-      } catch {
-        return true
-      }
-      hogs.push(hog)
-    }
-    return false
-  }
+  const { admin } = world
+  await admin.query(`alter role ${ROLE} connection limit 0`)
   try {
-    const isFull = await hoard()
     world.proxy.cut()
-    for (const until = Date.now() + forMs; Date.now() < until; ) {
-      await hoard()
-      await wait(LOOK_EVERY_MS)
-    }
-    return isFull
+    await wait(forMs)
+    return await isRefused(world.client())
   } finally {
-    await Promise.all(hogs.map((hog) => hog.end().catch(() => {})))
+    await admin.query(`alter role ${ROLE} connection limit -1`)
   }
+}
+
+async function isRefused(client: pg.Client): Promise<boolean> {
+  try {
+    await client.connect()
+  } catch (error) {
+    return (error as { code?: string }).code === TOO_MANY_CONNECTIONS
+  }
+  await client.end()
+  return false
 }
 
 /** A report that runs for long: nothing that died since can be cleaned up. */

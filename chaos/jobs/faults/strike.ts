@@ -1,7 +1,9 @@
 /** The cards of the deck, and what carries each out. */
+
+import type { FaultCard } from '../../common/deck.ts'
 import { cutConnections, cutReply, delayReplies, freeze, refuse } from '../../common/network-faults.ts'
 import type { Fault } from '../../common/striker.ts'
-import { CUT_REPLIES, type FaultCard } from './deck.ts'
+import { CUT_REPLIES } from './deck.ts'
 import { cancelSome, pauseOne, redriveSome } from './operator.ts'
 import { kill, killProducer, rollingRestart, stop, terminate } from './process.ts'
 import type { Scene } from './scene.ts'

@@ -224,7 +224,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     what: 'seats of dead workers do not expire',
     breaks: /every bucket has an owner/,
     faults: ['SIGKILL worker'],
-    sql: inFunction('leasehold.ring_beat', 'e.expires_at <= "leasehold".clock()', 'false'),
+    sql: inFunction('leasehold.ring_beat', 's.expires_at <= "leasehold".clock()', 'false'),
   },
   'leaked-connections': {
     what: 'a worker opens connections and never closes them',

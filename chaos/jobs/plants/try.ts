@@ -1,7 +1,9 @@
 /** Each plant in a short run: does the checker detect it? */
+
+import { LEASE_MS, SWEEP_MS } from '../../common/drive.ts'
 import { tryPlants as tryAll } from '../../common/try-plants.ts'
 import { check } from '../checker.ts'
-import { drive, LEASE_MS, SWEEP_MS } from '../drive.ts'
+import { drive } from '../drive.ts'
 import { historyOf } from '../history.ts'
 import { planOf } from '../plan.ts'
 import { PLANTS } from './all.ts'

@@ -2,8 +2,9 @@
 // as a worker. It ends on SIGTERM, after its jobs have ended or were released.
 import { setTimeout as wait } from 'node:timers/promises'
 import { Cancel, EffectUnknownError, Fatal, LeaseLostError, type ManualJob, Snooze } from '../../../src/index.ts'
+import { nameOf, print } from '../../common/program.ts'
 import type { Input } from '../workload.ts'
-import { begin, type Held, KINDS, leasehold, nameOf, orders, pool, print, runHandler, witness } from './process.ts'
+import { begin, type Held, KINDS, leasehold, orders, pool, runHandler, witness } from './process.ts'
 
 const AT_ONCE = 6
 const IDLE_MS = 100

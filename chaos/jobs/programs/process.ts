@@ -5,27 +5,20 @@
 import pg from 'pg'
 import * as library from '../../../src/index.ts'
 import { randomFrom } from '../../../tools/seeded-random.ts'
-import { noteStalls, Witness } from '../../common/witness.ts'
+import type { Orders as CommonOrders } from '../../common/drive.ts'
+import { begin as beginProgram, nameOf } from '../../common/program.ts'
+import { Witness } from '../../common/witness.ts'
 import { plantInProcess } from '../plants/in-process.ts'
 import type { Input, Run, Workload } from '../workload.ts'
 import { WORKLOADS } from '../workloads/all.ts'
 
-export interface Orders {
-  readonly name: string
+export interface Orders extends CommonOrders {
   /** Through the faults. */
   readonly url: string
   /** Through PgBouncer: nothing of a session lasts. */
   readonly pooled: boolean
-  /** Of the witness files. */
-  readonly directory: string
-  readonly plan: string
-  /** A file that holds the moment from which the plan counts, once it has come. */
-  readonly startFile: string
   /** Which of the producers. */
   readonly producer?: number
-  readonly leaseMs: number
-  readonly sweepMs: number
-  readonly plant?: string
 }
 
 export const orders = JSON.parse(process.argv[2]!) as Orders
@@ -114,20 +107,11 @@ function rest(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-export function nameOf(error: unknown): string {
-  const { name, code } = (error ?? {}) as { name?: string; code?: string }
-  return code ?? name ?? String(error)
-}
-
 function messageOf(error: unknown): { message?: string } {
   const { name, message } = (error ?? {}) as { name?: string; message?: string }
   return name === undefined || ['Snooze', 'Fatal', 'Cancel'].includes(name)
     ? {}
     : { message: String(message).slice(0, 200) }
-}
-
-export function print(event: string): void {
-  process.stdout.write(`${JSON.stringify({ event })}\n`)
 }
 
 const MEGABYTE = 2 ** 20
@@ -138,15 +122,5 @@ function heapMb(): number {
 }
 
 export function begin(): void {
-  noteStalls(witness)
-  process.on('message', () => witness.write('calm', { heapMb: heapMb() }))
-  // It ends with the process that started it, however that ends.
-  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
-  process.channel!.unref()
-  process.on('uncaughtException', (error) => {
-    witness.write('uncaught', { message: String(error?.stack ?? error).slice(0, 2_000) })
-    console.error(error)
-    process.exit(1)
-  })
-  witness.write('ready', { pid: process.pid, heapMb: heapMb() })
+  beginProgram(witness, () => ({ heapMb: heapMb() }))
 }

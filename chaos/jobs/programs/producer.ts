@@ -3,11 +3,12 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { EnqueueOptions } from '../../../src/index.ts'
+import { nameOf, print } from '../../common/program.ts'
 import { readWitness } from '../../common/witness.ts'
 import type { Plan, Step } from '../plan.ts'
 import type { Input } from '../workload.ts'
 import { workloadOf } from '../workloads/all.ts'
-import { begin, KINDS, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
+import { begin, KINDS, leasehold, orders, pool, witness } from './process.ts'
 
 const AT_ONCE = 8
 const AGAIN_MS = 250

@@ -1,6 +1,7 @@
 // A worker process: the library's worker with the handlers of all workloads. It ends on SIGTERM.
 import { handle, type WorkerEvents } from '../../../src/index.ts'
-import { begin, KINDS, leasehold, nameOf, orders, pool, print, runHandler, witness } from './process.ts'
+import { nameOf, print } from '../../common/program.ts'
+import { begin, KINDS, leasehold, orders, pool, runHandler, witness } from './process.ts'
 
 const OUTCOMES: readonly (keyof WorkerEvents)[] = [
   'completed',

@@ -109,7 +109,10 @@ function overtaken(works: readonly Work[]): string[] {
 }
 
 function overlapping({ processes }: History, works: readonly Work[]): string[] {
-  const runs = works.flatMap((work) => lastRun(work) ?? []).sort((one, other) => one.startedAt - other.startedAt)
+  // Of two that started in one millisecond the shorter one was first.
+  const runs = works
+    .flatMap((work) => lastRun(work) ?? [])
+    .sort((one, other) => one.startedAt - other.startedAt || one.endedAt - other.endedAt)
   const broken: string[] = []
   for (const [index, run] of runs.entries()) {
     const next = runs[index + 1]

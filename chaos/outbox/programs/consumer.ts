@@ -7,9 +7,10 @@ import { Inbox } from '../../../src/inbox/index.ts'
 import { byEvent, eventOf, inOneTransaction, NatsConsumer } from '../../../src/nats/index.ts'
 import { SqsConsumer } from '../../../src/sqs/index.ts'
 import { connectTo } from '../../../tools/nats.ts'
+import { begin, nameOf, print } from '../../common/program.ts'
 import { LANES, STREAMS } from '../destinations.ts'
 import { plantedHandle } from '../plants/in-process.ts'
-import { begin, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
+import { leasehold, orders, pool, witness } from './process.ts'
 
 type Received = Parameters<typeof eventOf>[0] & { readonly receiveCount: number }
 
@@ -44,7 +45,7 @@ for (const consumer of [...streams, queue]) {
   consumer.on('problem', ({ doing, error }) => witness.write('problem', { doing, error: nameOf(error) }))
 }
 
-begin()
+begin(witness)
 const running = Promise.all([...streams, queue].map((consumer) => consumer.run()))
 print('ready')
 await running

@@ -2,27 +2,19 @@
 import type { SQSClientConfig } from '@aws-sdk/client-sqs'
 import pg from 'pg'
 import { Leasehold } from '../../../src/index.ts'
-import { noteStalls, Witness } from '../../common/witness.ts'
+import type { Orders as CommonOrders } from '../../common/drive.ts'
+import { Witness } from '../../common/witness.ts'
 import { plantStatements } from '../plants/in-process.ts'
 
-export interface Orders {
-  readonly name: string
+export interface Orders extends CommonOrders {
   /** Of the database of this process, through the faults. */
   readonly url: string
   /** The broker, through the faults. */
   readonly nats: string
   readonly sqs: SQSClientConfig
   readonly queueUrl: string
-  /** Of the witness files. */
-  readonly directory: string
-  readonly plan: string
-  /** A file that holds the moment from which the plan counts, once it has come. */
-  readonly startFile: string
   /** Which of the producers. */
   readonly producer?: number
-  readonly leaseMs: number
-  readonly sweepMs: number
-  readonly plant?: string
 }
 
 export const orders = JSON.parse(process.argv[2]!) as Orders
@@ -35,26 +27,3 @@ pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
 
 export const leasehold = new Leasehold({ pool, log: ({ level, message }) => witness.write('log', { level, message }) })
-
-export function nameOf(error: unknown): string {
-  const { name, code } = (error ?? {}) as { name?: string; code?: string }
-  return code ?? name ?? String(error)
-}
-
-export function print(event: string): void {
-  process.stdout.write(`${JSON.stringify({ event })}\n`)
-}
-
-export function begin(): void {
-  noteStalls(witness)
-  process.on('message', () => {})
-  // It ends with the process that started it, however that ends.
-  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
-  process.channel!.unref()
-  process.on('uncaughtException', (error) => {
-    witness.write('uncaught', { message: String(error?.stack ?? error).slice(0, 2_000) })
-    console.error(error)
-    process.exit(1)
-  })
-  witness.write('ready', { pid: process.pid })
-}

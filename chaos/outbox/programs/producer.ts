@@ -9,10 +9,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type pg from 'pg'
 import { Outbox } from '../../../src/outbox/index.ts'
+import { begin, nameOf, print } from '../../common/program.ts'
 import { readWitness } from '../../common/witness.ts'
 import { POISON_BYTES } from '../destinations.ts'
 import type { Plan, PlannedEvent, Step } from '../plan.ts'
-import { begin, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
+import { leasehold, orders, pool, witness } from './process.ts'
 
 const AT_ONCE = 8
 const AGAIN_MS = 250
@@ -37,7 +38,7 @@ process.on('SIGTERM', () => {
   stopping = true
 })
 
-begin()
+begin(witness)
 print('ready')
 while (!existsSync(orders.startFile) && !stopping) await wait(LOOK_EVERY_MS)
 const startedAt = stopping ? 0 : Number(readFileSync(orders.startFile, 'utf8'))

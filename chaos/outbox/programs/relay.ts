@@ -4,9 +4,10 @@ import { NatsTransport } from '../../../src/nats/index.ts'
 import { deliver, Outbox, type Transport } from '../../../src/outbox/index.ts'
 import { SqsTransport } from '../../../src/sqs/index.ts'
 import { connectTo } from '../../../tools/nats.ts'
+import { begin, nameOf, print } from '../../common/program.ts'
 import { DESTINATIONS, laneOf, MAX_BYTES } from '../destinations.ts'
 import { plantedTransport } from '../plants/in-process.ts'
-import { begin, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
+import { leasehold, orders, pool, witness } from './process.ts'
 
 const ANSWER = '1s'
 
@@ -28,7 +29,7 @@ const relay = new Outbox(leasehold).relay(
 )
 relay.worker.on('problem', ({ doing, error }) => witness.write('problem', { doing, error: nameOf(error) }))
 
-begin()
+begin(witness)
 const running = relay.run()
 print('ready')
 await running

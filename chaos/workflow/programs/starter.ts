@@ -7,9 +7,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type pg from 'pg'
 import { pauseRun, resumeRun, signal, start } from '../../../src/workflow/index.ts'
+import { begin, nameOf, print } from '../../common/program.ts'
 import { readWitness } from '../../common/witness.ts'
 import type { Action, Plan, Step } from '../plan.ts'
-import { begin, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
+import { leasehold, orders, pool, witness } from './process.ts'
 import { chaosWorkflow, type RunInput } from './workflows.ts'
 
 const AGAIN_MS = 250
@@ -36,7 +37,7 @@ process.on('SIGTERM', () => {
   stopping = true
 })
 
-begin()
+begin(witness)
 print('ready')
 while (!existsSync(orders.startFile) && !stopping) await wait(LOOK_EVERY_MS)
 const startedAt = stopping ? 0 : Number(readFileSync(orders.startFile, 'utf8'))

@@ -1,9 +1,10 @@
 // A worker process: executes the runs of all programs, and the jobs that they start. It ends on SIGTERM.
 import { Fatal, handle, type WorkerEvents } from '../../../src/index.ts'
 import { handleRuns, type Workflow } from '../../../src/workflow/index.ts'
+import { begin, nameOf, print } from '../../common/program.ts'
 import { plantedRun } from '../plants/in-process.ts'
 import { Interpreter } from './interpreter.ts'
-import { begin, isFirst, leasehold, nameOf, orders, pool, print, witness } from './process.ts'
+import { isFirst, leasehold, orders, pool, witness } from './process.ts'
 import { chaosWorkflow, type RunInput, work } from './workflows.ts'
 
 const REPORTED: readonly (keyof WorkerEvents)[] = [
@@ -44,7 +45,7 @@ for (const name of REPORTED) {
 worker.on('recovered', (event) => witness.write('recovered', event))
 worker.on('problem', ({ doing, error }) => witness.write('problem', { doing, error: nameOf(error) }))
 
-begin()
+begin(witness)
 const running = worker.run()
 print('ready')
 await running
