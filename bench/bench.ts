@@ -88,7 +88,7 @@ export interface FleetSizes {
 export interface TrickleSizes {
   /** Of those that a bar is about. */
   readonly rounds: number
-  readonly warmUpSeconds: number
+  readonly warmUpJobs: number
   readonly seconds: number
 }
 
@@ -102,7 +102,7 @@ export const FULL: Sizes = {
   singles: 1_500,
   oneByOne: 6_000,
   idle: 200,
-  trickle: { rounds: 5, warmUpSeconds: 2, seconds: 10 },
+  trickle: { rounds: 5, warmUpJobs: 4_000, seconds: 10 },
   workersJobs: 90_000,
   workersSlowJobs: 24_000,
   beside: 50_000,
@@ -149,7 +149,7 @@ export const QUICK: Sizes = {
   singles: 200,
   oneByOne: 200,
   idle: 20,
-  trickle: { rounds: 1, warmUpSeconds: 0.5, seconds: 2 },
+  trickle: { rounds: 1, warmUpJobs: 150, seconds: 2 },
   workersJobs: 15_000,
   workersSlowJobs: 4_000,
   beside: 5_000,

@@ -12,11 +12,14 @@ export interface Input {
   readonly key?: string
 }
 
+/** In turns, jobs that follow each other in their keys lie beside each other in the table, key by key. Drawn keys lie anywhere. */
+export type KeyOrder = 'turns' | 'drawn'
+
 /**
  * Objects of about that many bytes as JSON, all different, the same in every run, and hard to compress. With `keys` each also has
- * one of so many keys, in turns; its size comes on top.
+ * one of so many keys, in turns or drawn; its size comes on top.
  */
-export function makeInputs(count: number, bytes: number, from = 0, keys = 0): Input[] {
+export function makeInputs(count: number, bytes: number, from = 0, keys = 0, keyOrder: KeyOrder = 'turns'): Input[] {
   return Array.from({ length: count }, (_, at) => {
     const i = from + at
     const digest = createHash('shake256', { outputLength: Math.ceil((bytes - 76) * 0.75) }).update(String(i))
@@ -26,6 +29,11 @@ export function makeInputs(count: number, bytes: number, from = 0, keys = 0): In
       template: 'receipt-v2',
       amountCents: (i * 7919) % 100_000,
     }
-    return keys === 0 ? input : { ...input, key: `key:${i % keys}` }
+    return keys === 0 ? input : { ...input, key: `key:${keyOrder === 'turns' ? i % keys : drawn(i, keys)}` }
   })
+}
+
+/** The same in every run. */
+function drawn(i: number, keys: number): number {
+  return createHash('sha1').update(String(i)).digest().readUInt32BE() % keys
 }

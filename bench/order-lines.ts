@@ -1,7 +1,9 @@
 /** The lines of jobs that wait while others are claimed, and their names in the tables. */
 
-/** In the order of their enqueue. */
-export type Line = readonly { readonly jobs: number; readonly keys: number }[]
+import type { KeyOrder } from './inputs.ts'
+
+/** In the order of their enqueue. Keys come in turns unless said otherwise. */
+export type Line = readonly { readonly jobs: number; readonly keys: number; readonly keyOrder?: KeyOrder }[]
 
 /** What all others are compared with. */
 export const FEW = { jobs: 2_000, keys: 200 }

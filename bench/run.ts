@@ -18,6 +18,7 @@ import { ratios } from './bars.ts'
 import { type Bench, FULL, QUICK, type Sizes, withProcess } from './bench.ts'
 import { CONTENDERS, type ContenderName } from './contenders/names.ts'
 import { writeDocumentation } from './documentation.ts'
+import { runInspect } from './inspect.ts'
 import { runOutbox } from './outbox.ts'
 import { contendersNode, installPackages } from './packages.ts'
 import type { Description } from './process/protocol.ts'
@@ -64,14 +65,16 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   fleet: fleetScenario,
 }
 /** They have contenders and results of their own. */
-const ALONE = ['weather', 'outbox', 'workflow']
+const ALONE = ['weather', 'outbox', 'workflow', 'inspect']
 const USAGE = `Usage: npm run bench -- [options]
   --scenario <name>   one of ${Object.keys(SCENARIOS).join(', ')}; may be repeated. All unless given.
                       Or one of these, alone. weather: what holds while something else goes wrong, without peers, in minutes.
-                      outbox: publishing and relaying, beside plainer ways; needs nats-server. workflow: beside DBOS.
+                      outbox: publishing and relaying, beside plainer ways; needs nats-server. workflow: beside DBOS and Absurd.
+                      inspect: what an operator's questions cost with 1M live and 3M archived jobs.
   --contender <name>  one of ${CONTENDERS.join(', ')}; may be repeated. All unless given.
   --n <jobs>          how many jobs are measured, whatever the scenario; the burdens keep their size.
   --minutes <m>       how long held-snapshot-long goes on; 3 unless given, and 10 shows more.
+  --absurd <file>     sql/absurd.sql of Absurd's repository. Without it workflow leaves Absurd out.
   --quick             small sizes and one round, and only drain unless scenarios are named: to see that all runs.
   --write-docs        put the tables and the chart into docs/benchmarks.md and docs/benchmarks.svg.
   --json              one line of JSON, the last of the output.`
@@ -83,10 +86,11 @@ interface Arguments {
   readonly quick: boolean
   readonly writeDocs: boolean
   readonly json: boolean
+  readonly absurd: string | undefined
 }
 
 function readArguments(): Arguments {
-  const { scenario, contender, n, minutes, quick, json, 'write-docs': writeDocs } = parsed()
+  const { scenario, contender, n, minutes, quick, json, absurd, 'write-docs': writeDocs } = parsed()
   const names = scenario ?? (quick ? ['drain'] : Object.keys(SCENARIOS))
   for (const name of names) {
     const isAlone = ALONE.includes(name)
@@ -96,11 +100,12 @@ function readArguments(): Arguments {
   for (const name of contender ?? [])
     if (!CONTENDERS.some((known) => known === name)) throw new UsageError(`There is no contender ${name}.`)
   const contenders = CONTENDERS.filter((name) => contender === undefined || contender.includes(name))
+  if (absurd !== undefined && names[0] !== 'workflow') throw new UsageError('--absurd is for --scenario workflow.')
   const usual = quick ? QUICK : FULL
   const sizes = minutes === undefined ? usual : { ...usual, heldMinutes: checkMinutes(minutes) }
-  if (n === undefined) return { names, contenders, sizes, quick, writeDocs, json }
+  if (n === undefined) return { names, contenders, sizes, quick, writeDocs, json, absurd }
   const jobs = checkJobs(n)
-  return { names, contenders, sizes: resized(sizes, jobs), quick, writeDocs, json }
+  return { names, contenders, sizes: resized(sizes, jobs), quick, writeDocs, json, absurd }
 }
 
 function resized(sizes: Sizes, jobs: number): Sizes {
@@ -118,18 +123,20 @@ function parsed() {
     contender: { type: 'string', multiple: true },
     n: { type: 'string' },
     minutes: { type: 'string' },
+    absurd: { type: 'string' },
     quick: flag,
     'write-docs': flag,
     json: flag,
   })
 }
 
-async function run({ names, contenders, sizes, quick, writeDocs, json }: Arguments): Promise<void> {
+async function run({ names, contenders, sizes, quick, writeDocs, json, absurd }: Arguments): Promise<void> {
   const began = performance.now()
   const seconds = () => Math.round((performance.now() - began) / 1000)
   const say = (text: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${text}\n`)
   if (names[0] === 'weather') return runWeather(json, say)
-  if (names[0] === 'workflow') return runWorkflow(quick, json, say)
+  if (names[0] === 'workflow') return runWorkflow({ quick, json, absurd }, say)
+  if (names[0] === 'inspect') return runInspect({ quick, json })
   if (names[0] === 'outbox') return runOutbox({ quick, json })
   await installPackages(say)
   const node = contendersNode()

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Contender } from '../contenders/contender.ts'
 import { FIRST_ORDER, makeInputs } from '../inputs.ts'
-import { type Arrivals, type Commands, monotonicMs, PAYLOAD_BYTES } from './protocol.ts'
+import { type Arrivals, type Commands, monotonicMs, PAYLOAD_BYTES, type WarmUp } from './protocol.ts'
 
 const LONGEST_HANDLER_MS = 1_000
 const CALLS_AT_A_TIME = 4
@@ -13,7 +13,7 @@ const CALLS_AT_A_TIME = 4
  */
 export async function trickle(
   contender: Contender,
-  { url, style, jobs, perSecond }: Parameters<Commands['trickle']>[0],
+  { url, style, jobs, perSecond, warmUp }: Parameters<Commands['trickle']>[0],
 ): Promise<Arrivals> {
   const inputs = makeInputs(jobs, PAYLOAD_BYTES)
   const producer = await contender.produce(url, style)
@@ -21,7 +21,7 @@ export async function trickle(
   const calls: Promise<unknown>[] = []
   let due = monotonicMs()
   for (const [at, input] of inputs.entries()) {
-    due += (exponential(at, ARRIVALS) * 1000) / perSecond
+    due += (exponential(at, ARRIVALS) * 1000) / (perSecond * speed(at, warmUp))
     const early = due - monotonicMs()
     if (early > 0) await setTimeout(early)
     calledAtMs.push(monotonicMs())
@@ -66,8 +66,13 @@ export async function pace(
 }
 
 /** How long the handler of this job takes: exponentially distributed, and the same for every contender. */
-export function handlerMs(orderId: number, meanMs: number): number {
-  return Math.min(exponential(orderId - FIRST_ORDER, HANDLERS) * meanMs, LONGEST_HANDLER_MS)
+export function handlerMs(orderId: number, meanMs: number, warmUp: WarmUp): number {
+  const at = orderId - FIRST_ORDER
+  return Math.min((exponential(at, HANDLERS) * meanMs) / speed(at, warmUp), LONGEST_HANDLER_MS)
+}
+
+function speed(at: number, { jobs, faster }: WarmUp): number {
+  return at < jobs ? faster : 1
 }
 
 const ARRIVALS = 0x9e3779b9

@@ -12,7 +12,7 @@ import { handlerMs as handlerMsOf, pace, trickle } from './arrivals.ts'
 import { claims } from './claims.ts'
 import { idle, transactions } from './latencies.ts'
 import { OrderWatch } from './order-watch.ts'
-import { type Commands, type Message, monotonicMs, PAYLOAD_BYTES, type Request } from './protocol.ts'
+import { type Commands, type Message, monotonicMs, PAYLOAD_BYTES, type Request, type WarmUp } from './protocol.ts'
 import { countStatements } from './statements.ts'
 import { Tally, usage } from './tally.ts'
 
@@ -38,12 +38,13 @@ const commands: Serving = {
     return {}
   },
 
-  fill: async ({ url, from, to, warmUp, keys, batch: asked, postmaster }) => {
+  fill: async ({ url, from, to, warmUp, keys, keyOrder, batch: asked, postmaster }) => {
     const producer = await contender.produce(url, 'backlog')
     // Few jobs go in smaller batches, so that some are left after the warm-up.
     const size = asked ?? Math.min(contender.enqueueBatch, Math.ceil((to - from) / 10))
     const batches = []
-    for (let at = from; at < to; at += size) batches.push(makeInputs(Math.min(size, to - at), PAYLOAD_BYTES, at, keys))
+    for (let at = from; at < to; at += size)
+      batches.push(makeInputs(Math.min(size, to - at), PAYLOAD_BYTES, at, keys, keyOrder))
     const enqueue = (inputs: Input[]) => (size === 1 ? producer.enqueue(inputs[0]!) : producer.enqueueMany(inputs))
     let warm = 0
     while (warm < warmUp) {
@@ -88,14 +89,24 @@ const commands: Serving = {
 
   pace: (options) => pace(contender, options),
 
-  work: async ({ url, style, jobs, handlerMs = 0, handlerMeanMs = 0, marks, collectGarbage = false, ordered }) => {
+  work: async ({
+    url,
+    style,
+    jobs,
+    handlerMs = 0,
+    handlerMeanMs = 0,
+    warmUp,
+    marks,
+    collectGarbage = false,
+    ordered,
+  }) => {
     const onMark = () => send({ type: 'mark', usage: usage(tally.handled, collectGarbage) })
     tally = new Tally(jobs, marks, onMark)
     if (ordered !== undefined) {
       work = await contender.work(url, style, inOrder(ordered ? new OrderWatch() : undefined))
     } else if (handlerMeanMs > 0) {
       startedAtMs = new Array(jobs).fill(null)
-      work = await contender.work(url, style, varying(handlerMeanMs))
+      work = await contender.work(url, style, varying(handlerMeanMs, warmUp ?? NONE))
     } else {
       work = await contender.work(url, style, handlerMs === 0 ? instant : waiting(handlerMs))
     }
@@ -114,6 +125,7 @@ const commands: Serving = {
   },
 }
 
+const NONE: WarmUp = { jobs: 0, faster: 1 }
 const instant: Handle = async ({ orderId }) => count(orderId)
 
 function waiting(handlerMs: number): Handle {
@@ -123,11 +135,11 @@ function waiting(handlerMs: number): Handle {
   }
 }
 
-function varying(meanMs: number): Handle {
+function varying(meanMs: number, warmUp: WarmUp): Handle {
   return async ({ orderId }) => {
     startedAtMs[orderId - FIRST_ORDER] = monotonicMs()
     count(orderId)
-    await setTimeout(handlerMsOf(orderId, meanMs))
+    await setTimeout(handlerMsOf(orderId, meanMs, warmUp))
   }
 }
 

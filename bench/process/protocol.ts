@@ -1,5 +1,6 @@
 /** The messages between the benchmark and the processes of its contenders. All of it goes through JSON. */
 import type { ClaimsFrom, Style } from '../contenders/contender.ts'
+import type { KeyOrder } from '../inputs.ts'
 
 export const PAYLOAD_BYTES = 120
 
@@ -19,7 +20,7 @@ export interface Commands {
   /** One claim after the other, each rolled back. `claimed`: how many jobs the last one took. */
   claims(options: At & ClaimOptions): ClaimCost
   /** Single enqueues at random times, so many a second on average. Replies when all of them are committed. */
-  trickle(options: At & Arriving): Arrivals
+  trickle(options: At & Arriving & { readonly warmUp: WarmUp }): Arrivals
   /** Small batches at regular times. Ends early, and reports it, when it has taken too long. */
   pace(options: At & Arriving & { readonly batch: number; readonly limitSeconds: number }): Paced
   /** Replies when the worker has been started. Marks are sent as handlers are called. */
@@ -46,6 +47,7 @@ export interface FillOptions {
   readonly warmUp: number
   /** See inputs.ts. */
   readonly keys?: number
+  readonly keyOrder?: KeyOrder | undefined
   /** Jobs in a call. 1: single enqueues. Default: as many as suit the contender. */
   readonly batch?: number
   /** The server's main process, if its processor time is to be measured. */
@@ -92,6 +94,12 @@ export interface Arriving {
   readonly perSecond: number
 }
 
+/** The first jobs come so many times as fast, and their handlers take so much less. */
+export interface WarmUp {
+  readonly jobs: number
+  readonly faster: number
+}
+
 export interface Arrivals {
   /** Just before each enqueue was called, in the order of the jobs. */
   readonly calledAtMs: readonly number[]
@@ -116,6 +124,7 @@ export interface WorkOptions {
   readonly handlerMs?: number
   /** The same, but exponentially distributed with this mean: see arrivals.ts. Starts are noted down. */
   readonly handlerMeanMs?: number
+  readonly warmUp?: WarmUp
   /** Calls of the handler at which a mark is sent, ascending. */
   readonly marks: readonly number[]
   /** Marks carry the memory that is left after a collection, which takes a while. */

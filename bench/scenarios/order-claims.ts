@@ -129,8 +129,8 @@ export async function filled(bench: Bench, contender: ContenderName, line: Line)
 async function fill(bench: Bench, contender: ContenderName, url: string, line: Line): Promise<void> {
   await withProcess(bench, contender, async (remote) => {
     let from = 0
-    for (const { jobs, keys } of line) {
-      await remote.call('fill', { url, from, to: from + jobs, keys, warmUp: warmUpJobs(jobs) })
+    for (const { jobs, keys, keyOrder } of line) {
+      await remote.call('fill', { url, from, to: from + jobs, keys, keyOrder, warmUp: warmUpJobs(jobs) })
       from += jobs
     }
   })
@@ -141,5 +141,5 @@ export function forget(bench: Bench, contender: ContenderName, line: Line): Prom
 }
 
 function templateOf(contender: ContenderName, line: Line): string {
-  return [contender, ...line.map(({ jobs, keys }) => `${jobs}-${keys}`)].join('-')
+  return [contender, ...line.map(({ jobs, keys, keyOrder = 'turns' }) => `${jobs}-${keys}-${keyOrder}`)].join('-')
 }

@@ -1,4 +1,4 @@
-/** Runs of three steps, beside DBOS: runs a second, and processor time a step, Node and database. */
+/** Runs of three steps, beside DBOS and, if its tables are given, Absurd: runs a second, and processor time a step, Node and database. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -11,8 +11,9 @@ import type { Took } from './child.ts'
 
 const CHILD = fileURLToPath(new URL('child.ts', import.meta.url))
 const STEPS = 3
-const ENGINES = ['leasehold', 'dbos'] as const
-type Name = (typeof ENGINES)[number]
+type Peer = 'dbos' | 'absurd'
+type Name = 'leasehold' | Peer
+const TITLES: Readonly<Record<Peer, string>> = { dbos: 'DBOS', absurd: 'Absurd' }
 
 export interface PeerSizes {
   readonly rounds: number
@@ -25,11 +26,19 @@ interface Figures {
   readonly microsPerStep: number
 }
 
-export async function peers(server: BenchServer, sizes: PeerSizes, say: (text: string) => void): Promise<Bar[]> {
-  const figures: Record<Name, Figures[]> = { leasehold: [], dbos: [] }
+/** `absurdTables` is the text of Absurd's sql/absurd.sql. Without it Absurd is left out. */
+export async function peers(
+  server: BenchServer,
+  sizes: PeerSizes,
+  absurdTables: string | undefined,
+  say: (text: string) => void,
+): Promise<Bar[]> {
+  const others: readonly Peer[] = absurdTables === undefined ? ['dbos'] : ['dbos', 'absurd']
+  const engines: readonly Name[] = ['leasehold', ...others]
+  const figures: Record<Name, Figures[]> = { leasehold: [], dbos: [], absurd: [] }
   for (let round = 0; round < sizes.rounds; round++) {
-    for (const name of round % 2 === 0 ? ENGINES : ENGINES.toReversed()) {
-      const measured = await measure(server, name, sizes)
+    for (const name of round % 2 === 0 ? engines : engines.toReversed()) {
+      const measured = await measure(server, name, sizes, name === 'absurd' ? absurdTables : undefined)
       figures[name].push(measured)
       const { runsPerSecond, microsPerStep } = measured
       say(
@@ -38,16 +47,20 @@ export async function peers(server: BenchServer, sizes: PeerSizes, say: (text: s
     }
   }
   const of = (name: Name, measure: keyof Figures) => median(figures[name].map((each) => each[measure]))
-  const speed = of('leasehold', 'runsPerSecond') / of('dbos', 'runsPerSecond')
-  const cost = of('leasehold', 'microsPerStep') / of('dbos', 'microsPerStep')
-  return [
-    atLeast('runs of three steps a second ÷ DBOS', speed, 'times', 3),
-    atMost('processor time a step ÷ DBOS', cost, 'times', 0.5),
-  ]
+  return others.flatMap((peer) => {
+    const speed = of('leasehold', 'runsPerSecond') / of(peer, 'runsPerSecond')
+    const cost = of('leasehold', 'microsPerStep') / of(peer, 'microsPerStep')
+    return [
+      atLeast(`runs of three steps a second ÷ ${TITLES[peer]}`, speed, 'times', 3),
+      atMost(`processor time a step ÷ ${TITLES[peer]}`, cost, 'times', 0.5),
+    ]
+  })
 }
 
-async function measure(server: BenchServer, name: Name, sizes: PeerSizes): Promise<Figures> {
-  const database = await server.clone('empty', async () => {})
+async function measure(server: BenchServer, name: Name, sizes: PeerSizes, tables?: string): Promise<Figures> {
+  const database = await server.clone(tables === undefined ? 'empty' : name, async (main) => {
+    if (tables !== undefined) await main.query(tables)
+  })
   const execArgv = ['--disable-warning=ExperimentalWarning']
   const stdio = ['ignore', 2, 2, 'ipc'] as ['ignore', 2, 2, 'ipc']
   const child = fork(CHILD, [name, database.url], { execPath: contendersNode(), execArgv, stdio })
