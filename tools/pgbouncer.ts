@@ -8,8 +8,8 @@ import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
+import { freePort } from '../src/testing/free-port.ts'
 import { findOrFetch, librariesIn, searchPath } from './debian.ts'
-import { freePort } from './free-port.ts'
 
 export interface PgBouncerOptions {
   /** Of a database of the server. Every client of PgBouncer becomes the user of this URL. */

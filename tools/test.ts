@@ -11,18 +11,17 @@ import pg from 'pg'
 import { migrate } from '../src/db/migrate.ts'
 import { ASSERTIONS } from './assertions.sql.ts'
 import { memoryDirectory } from './memory-directory.ts'
-import { type PostgresVersion, startPostgres } from './postgres.ts'
+import { POSTGRES_VERSIONS, type PostgresVersion, startPostgres } from './postgres.ts'
 
-const USAGE = `Usage: tsx tools/test.ts [--pg <14|15|16|17|18>] [part of a path …]
+const USAGE = `Usage: tsx tools/test.ts [--pg <${POSTGRES_VERSIONS.join('|')}>] [part of a path …]
   --pg   the PostgreSQL version to start; 18 unless given. Not with DATABASE_URL, which names a server that runs.
 Without a path: all but the tests of demos (\`npm run test:demos\`), of the package and the examples (\`npm run test:package\`), of crashes
-(\`npm run test:crashes\`), of fleets of processes (\`npm run test:fleet\`) and those that need a broker (\`npm run test:sqs\`,
+(\`npm run test:crashes\`), of adapters (\`npm run test:adapters\`), of the command as a process (\`npm run test:cli\`), of two releases on one schema (\`npm run test:deploy\`), of fleets of processes (\`npm run test:fleet\`) and those that need a broker (\`npm run test:sqs\`,
 \`npm run test:brokers\`).`
-/** They need more than PostgreSQL, build the package, run a demo, an example or many processes, or sweep over all statements of a run. */
+/** They need more than PostgreSQL, install Prisma, build the package, run a demo, an example, another release or many processes, end processes and servers, or sweep over all statements of a run. */
 const APART =
-  /^test\/(sqs\/|brokers\/|chaos\/sqs|demo|package|examples|fleet\/processes|workflow\/crash-points|testing\/kill-at)/
+  /^test\/(adapters\/|sqs\/|brokers\/|chaos\/sqs|demo|package|examples|cli\/process|deploy\/|fleet\/(processes|options)|order\/processes|failover\/|worker\/(away|effects-killed|killed|paused|poison|restart)|workflow\/crash-points|testing\/kill-at)/
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const VERSIONS: Record<string, PostgresVersion> = { 14: 14, 15: 15, 16: 16, 17: 17, 18: 18 }
 
 // The data lives for one run, so durability gains nothing.
 const FAST = {
@@ -45,7 +44,7 @@ class UsageError extends Error {}
 
 function readArguments(): { version: PostgresVersion | undefined; files: string[] } {
   const { values, positionals } = parsed()
-  const version = values.pg === undefined ? undefined : VERSIONS[values.pg]
+  const version = POSTGRES_VERSIONS.find((each) => String(each) === values.pg)
   if (values.pg !== undefined && version === undefined) throw new UsageError(`There is no --pg ${values.pg}.`)
   if (version !== undefined && process.env.DATABASE_URL)
     throw new UsageError('--pg and DATABASE_URL exclude each other.')
