@@ -39,6 +39,8 @@ export class Fetcher {
   #hasLookedForSuspects = false
   #isRegistered = false
   #hears = false
+  /** It is notified from now on, and has yet to clear what others have marked. */
+  #joins = false
   readonly #eagerness: Eagerness
   #isWoken = false
   #isClaiming = false
@@ -128,7 +130,7 @@ export class Fetcher {
   setHears(hears: boolean): void {
     this.#hears = hears
     this.#cursors.isNotified = hears
-    if (hears) void this.#burst.join().catch(this.#options.events.problem)
+    this.#joins = hears
     if (hears) this.lookNow()
   }
 
@@ -176,6 +178,7 @@ export class Fetcher {
     const { slots, until, register } = this.#options
     if (!this.#isRegistered) await register()
     this.#isRegistered = true
+    if (this.#joins) await this.#join()
     if (until === 'once' && this.#claimed > 0) {
       if (slots.held === 0) this.#nothingLeft()
       return Number.POSITIVE_INFINITY
@@ -186,6 +189,15 @@ export class Fetcher {
     this.#freedMeanwhile = false
     return this.#claimAll().finally(() => {
       this.#isClaiming = false
+    })
+  }
+
+  /** In the tick, so that a failure is reported once, retried, and its end is logged. */
+  async #join(): Promise<void> {
+    this.#joins = false
+    await this.#burst.join().catch((error) => {
+      this.#joins = true
+      throw error
     })
   }
 

@@ -43,3 +43,13 @@ test('the end is also logged for a connection that was lost and reopened at once
   await until('it is logged', () => began('listening'))
   await until('it is over', () => areOver('listening'))
 })
+
+test('the end is also logged for a failure on the way to being notified', async (t) => {
+  const setting = await behindProxy(t)
+  const { began, areOver } = troubles(setting)
+  const cut = setting.proxy.cutReplies('busy.clear')
+  setting.worker([handle(task, () => {})], { poll: '1m' }, setting.far)
+  await cut
+  await until('it is logged', () => began('claiming'))
+  await until('it is over', () => areOver('claiming'))
+})
