@@ -16,7 +16,7 @@ import {
 } from '../support/order.ts'
 import { completeAll, enqueueOne, newWorker, session } from '../support/queue.ts'
 import { until } from '../support/until.ts'
-import { codeOf, scene } from '../support/worker.ts'
+import { codeOf, count, scene } from '../support/worker.ts'
 
 const worker = newWorker()
 
@@ -46,8 +46,8 @@ test('an enqueue that is open makes configure() refuse to order its queue', asyn
   const configured = codeOf(() => lh.configure([queue('late', { ordered: true })])).finally(() => {
     hasReturned = true
   })
-  const waiting = "select from pg_locks where relation = 'leasehold.job'::regclass and not granted"
-  await until('configure() waits', async () => hasReturned || (await db.pool.query(waiting)).rowCount! > 0)
+  const waiting = "from pg_stat_activity where wait_event = 'relation' and datname = current_database()"
+  await until('configure() waits', async () => hasReturned || (await count(db, waiting)) > 0)
   assert.equal(hasReturned, false, 'it waits for the open enqueue')
   await producer.client.query('commit')
   assert.equal(await configured, 'INVALID_OPTION')

@@ -79,7 +79,9 @@ test('an enqueue in a transaction that stays open is asked about over another co
   await lh.enqueue(mail, 1, { tx })
   timers.pass(5_000)
   await until('it has warned', () => warnings(log).length === 1)
-  const { rows } = await db.pool.query("select query from pg_stat_activity where state = 'idle in transaction'")
+  const { rows } = await db.pool.query(
+    "select query from pg_stat_activity where state = 'idle in transaction' and datname = current_database()",
+  )
   assert.ok(rows.length === 1 && !rows[0].query.includes('not_handled'), JSON.stringify(rows))
   await tx.query('rollback')
   await tx.end()

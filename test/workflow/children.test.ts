@@ -120,8 +120,8 @@ test('a run that is cancelled while it starts a job cancels that job, too', asyn
   await keeper.query('select pg_advisory_lock($1)', [LOCK])
   const blocked = (by: string) =>
     until(`the start waits for ${by}`, async () => {
-      const text = `from pg_stat_activity where query like '%start_child%' and wait_event_type = 'Lock' and wait_event = '${by}'`
-      return (await count(db, text)) === 1
+      const text = `from pg_stat_activity where query like '%start_child%' and wait_event = '${by}'`
+      return (await count(db, `${text} and datname = current_database()`)) === 1
     })
   // The cancel is requested before the job is started, and the worker learns of it meanwhile.
   await operator.query('begin')

@@ -5,7 +5,7 @@ import { handle, kind, RetryAfter } from '../../src/index.ts'
 import { type Code, handleRuns, signal, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
-import { scene } from '../support/worker.ts'
+import { count, scene } from '../support/worker.ts'
 
 const FAST = { retry: { backoff: { first: 1, max: 1 } }, backoff: { first: 1, max: 1 } } as const
 
@@ -142,8 +142,8 @@ test('branches that sleep each wake at their own time, also if their records com
   const woke: string[] = []
   const waitUntilCommitting = async () => {
     await until('the transaction is committing', async () => {
-      const { rows } = await db.pool.query(`select from pg_locks where locktype = 'advisory' and not granted`)
-      return rows.length > 0
+      const waiting = "from pg_stat_activity where wait_event = 'advisory' and datname = current_database()"
+      return (await count(db, waiting)) > 0
     })
   }
   const flow = workflow<null, unknown>('flow', FAST, async (run) => {
