@@ -18,6 +18,8 @@ const QUEUES_OF_A_CALL = 8
 export class Burst {
   /** Of queues whose work comes steadily. */
   readonly watch: Watch
+  /** This worker is notified from now on, and has yet to join the others that are. */
+  isToJoin = false
   readonly #lane: Lane
   readonly #queues: readonly string[]
   #since: number | undefined
@@ -55,9 +57,13 @@ export class Burst {
     return wasBusy
   }
 
-  /** This worker is notified from now on. Another one, which took itself for alone, may have asked producers to send nothing. */
+  /** Another worker, which took itself for alone, may have asked producers to send nothing. */
   async join(): Promise<void> {
-    await clearBusy(this.#lane, this.#queues)
+    this.isToJoin = false
+    await clearBusy(this.#lane, this.#queues).catch((error) => {
+      this.isToJoin = true
+      throw error
+    })
   }
 
   /** Enqueues send NOTIFY from here on. */

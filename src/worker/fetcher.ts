@@ -7,8 +7,8 @@
  * Not every idle worker answers every wake-up (eagerness.ts). One that finds more than it can take calls the others (burst.ts).
  *
  * Suspects (jobs whose worker died) are claimed into an empty worker only, so that one that kills its process takes no other job
- * along (decisions/0007). When some wait, the worker claims nothing until what it holds is done, then works off suspects until
- * there are none, or for one lease. Handlers may take longer, so after one lease a single suspect is claimed beside them.
+ * along (decisions/0007). When some wait, the worker claims nothing until what it holds is done, then works off suspects, for one
+ * lease at most. If handlers take longer than a lease, a single suspect is claimed beside them.
  */
 import { Alarm, monotonicMs } from '../core/timer.ts'
 import { maybeSent } from '../db/session.ts'
@@ -39,16 +39,13 @@ export class Fetcher {
   #hasLookedForSuspects = false
   #isRegistered = false
   #hears = false
-  /** It is notified from now on, and has yet to clear what others have marked. */
-  #joins = false
   readonly #eagerness: Eagerness
   #isWoken = false
   #isClaiming = false
   /** Of the claim under way. */
   #answered: Promise<unknown> | undefined
   #linesAreStale = false
-  /** A job was done with while a claim was under way. */
-  #freedMeanwhile = false
+  #freedMeanwhile = false // A job ended while a claim was under way.
   readonly #later = new Alarm(() => this.#claimNow())
   #answersLater = false
 
@@ -130,7 +127,7 @@ export class Fetcher {
   setHears(hears: boolean): void {
     this.#hears = hears
     this.#cursors.isNotified = hears
-    this.#joins = hears
+    if (hears) this.#burst.isToJoin = true
     if (hears) this.lookNow()
   }
 
@@ -178,7 +175,7 @@ export class Fetcher {
     const { slots, until, register } = this.#options
     if (!this.#isRegistered) await register()
     this.#isRegistered = true
-    if (this.#joins) await this.#join()
+    if (this.#burst.isToJoin) await this.#burst.join()
     if (until === 'once' && this.#claimed > 0) {
       if (slots.held === 0) this.#nothingLeft()
       return Number.POSITIVE_INFINITY
@@ -189,15 +186,6 @@ export class Fetcher {
     this.#freedMeanwhile = false
     return this.#claimAll().finally(() => {
       this.#isClaiming = false
-    })
-  }
-
-  /** In the tick, so that a failure is reported once, retried, and its end is logged. */
-  async #join(): Promise<void> {
-    this.#joins = false
-    await this.#burst.join().catch((error) => {
-      this.#joins = true
-      throw error
     })
   }
 
