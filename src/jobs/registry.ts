@@ -39,7 +39,7 @@ export interface Vitals {
   /** Jobs that it has claimed and whose outcome is not known yet. */
   readonly held: number | null
   readonly running: number | null
-  /** 99th percentile of the delay of its event loop since the last beat. */
+  /** The longest delay of its event loop since the last beat, of two samples a second. */
   readonly eventLoopMs: number | null
   readonly memoryBytes: number | null
 }
