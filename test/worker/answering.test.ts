@@ -17,6 +17,10 @@ async function idle(t: TestContext) {
   const [names, heard] = [statements(undo), notifications(undo)]
   const busy = setting.worker([handle(task, () => {})], { poll: '1m' })
   await next(busy, 'wakeup')
+  await until('it has claimed since it listens', () => {
+    const joined = names.indexOf('busy.clear')
+    return joined !== -1 && names.indexOf('job.claim', joined) !== -1
+  })
   /** Nothing was sent during fifty round trips. */
   const asleep = async () => {
     for (let trips = 0, sent = names.length; trips < 50; trips++) {
