@@ -7,6 +7,7 @@ import { knownNames } from '../inspect/database.ts'
 import type { JobSnapshot } from '../inspect/jobs.ts'
 import { listQueues } from '../inspect/stats.ts'
 import { shellWord } from '../inspect/trouble.ts'
+import { time } from '../inspect/why.ts'
 import { STATUSES, type Status } from '../jobs/job.ts'
 import type { Call, Command } from './command.ts'
 import type { Database } from './connection.ts'
@@ -174,7 +175,7 @@ function fieldsOf(job: JobSnapshot, sentence: string, { paint }: Call): [string,
     ['attempts', `${job.attempts} of ${job.maxAttempts}`],
     ['priority', String(job.priority)],
     ['enqueued', job.enqueuedAt.toISOString()],
-    ['available', job.status === 'pending' ? job.availableAt.toISOString() : null],
+    ['available', job.status === 'pending' ? time(job.availableAt) : null],
     ['finished', job.finishedAt?.toISOString() ?? null],
     ['key', job.partitionKey === null ? null : neutral(job.partitionKey)],
     ['idempotency key', job.idempotencyKey === null ? null : neutral(job.idempotencyKey)],

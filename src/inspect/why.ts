@@ -242,6 +242,6 @@ function aheadText(ahead: number, atLeast: boolean): string {
 }
 
 /** Far times, such as those of waits without an end, may be beyond what a Date holds. */
-function time(at: Date): string {
+export function time(at: Date): string {
   return Number.isNaN(at.getTime()) ? 'an unknown time' : at.toISOString()
 }

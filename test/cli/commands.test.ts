@@ -137,6 +137,15 @@ test('jobs are enqueued, listed and shown, and stored text cannot drive the term
   assert.match(listed.out, new RegExp(`${jobId}  mail   mail  dead_letter`))
 })
 
+test('a job that is due beyond what a Date holds is shown', async (t) => {
+  const { db } = await scene(t)
+  const enqueue = `select job_id from leasehold.enqueue('mail', '{}', '{"available_at": "infinity"}')`
+  const { rows } = await db.pool.query(enqueue)
+  const { code, out } = await command(db.url, 'show', rows[0].job_id)
+  assert.equal(code, 0)
+  assert.match(out, /^available +an unknown time$/m)
+})
+
 test('redrive previews, asks for --yes, and filters by error, reason, kind and age', async (t) => {
   const { db, lh } = await scene(t)
   for (let n = 0; n < 3; n++) await lh.enqueue(mail, { n })
