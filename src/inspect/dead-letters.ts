@@ -33,7 +33,7 @@ export async function* deadLetters(lane: Lane, filter: DeadLettersFilter): Async
     text('queue', filter.queue),
     text('kind', filter.kind),
     text('reason', filter.reason),
-    text('error', filter.error)?.toLowerCase() ?? null,
+    text('error', filter.error),
     filter.olderThanMs ?? 0,
   ]
   type Column = 'id' | 'queue' | 'kind' | 'reason' | 'error' | 'died_at' | 'died_ms' | 'fits'

@@ -7,7 +7,7 @@ import { scene } from '../support/worker.ts'
 const HOSTILE = `'; drop table leasehold.job; -- " \u001b[2J\u001b]0;owned\u0007 ${'\u202e'}`
 const mail = kind<unknown>('mail', { maxAttempts: 1 })
 const refuse = handle(mail, () => {
-  throw new Fatal('no such address \u001b[31m')
+  throw new Fatal('no such address: İzmir \u001b[31m')
 })
 
 test('without a command the help is printed, and every command has its own', async () => {
@@ -155,6 +155,7 @@ test('redrive previews, asks for --yes, and filters by error, reason, kind and a
     return JSON.parse(out).reduce((sum: number, { letters }: { letters: number }) => sum + letters, 0)
   }
   assert.equal(await count('--error', 'SUCH address'), 3)
+  assert.equal(await count('--error', 'İzmir'), 3, 'JavaScript lowers İ to two characters')
   assert.equal(await count('--error', "%' or true --"), 0)
   assert.equal(await count('--reason', 'expired'), 0)
   assert.equal(await count('--older-than', '1h'), 0)
