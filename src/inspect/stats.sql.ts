@@ -57,6 +57,7 @@ group by queue`
 
 // One row per queue. Its due and its future jobs lie apart at each level, a line and a priority, of the claim's index. The names come as
 // a list: if the statement found them itself, the planner would expect hundreds, and compile the statement at every call (jit).
+// Where jobs of paused kinds wait, the oldest is that of the capped walk: the other one would have to walk past all of them.
 //   $1 cap of each count  $2 queues  $3 what is recent, in ms
 export const STATS = `-- inspect.stats
 with paused_kinds as materialized (
@@ -72,9 +73,9 @@ with paused_kinds as materialized (
   group by j.queue
 )
 select named.name as queue, due.ready, due.paused, due.walked as due_walked, future.scheduled, future.retrying, future.waiting,
-  future.walked as future_walked, suspects.ready as suspects, suspects.later as later_suspects, waits.blocked,
+  future.walked as future_walked, suspects.ready as suspects, suspects.paused as paused_suspects, suspects.later as later_suspects, waits.blocked,
   waits.walked as keys_walked, coalesce((select held.jobs from held where held.queue = named.name), 0) as processing,
-  letters.dead, letters.recent, extract(epoch from leasehold.clock() - least(oldest.at, suspects.oldest)) * 1000 as oldest_ms,
+  letters.dead, letters.recent, extract(epoch from leasehold.clock() - least(case when due.paused > 0 then due.oldest else oldest.at end, suspects.oldest)) * 1000 as oldest_ms,
   (select extract(epoch from p.at) * 1000 from leasehold.pause p where p.queue = named.name limit 1) as paused_ms,
   (select count(*) from leasehold.queue q where q.name = named.name and q.ordered) as ordered,
   (select cardinality(kinds) from paused_kinds) as paused_kinds
@@ -99,12 +100,13 @@ cross join lateral (
 ) levels
 cross join lateral (
   select count(*) as walked, count(*) filter (where w.claim_id is null and not w.is_paused) as ready,
-    count(*) filter (where w.claim_id is null and w.is_paused) as paused
+    count(*) filter (where w.claim_id is null and w.is_paused) as paused,
+    min(w.available_at) filter (where w.claim_id is null and not w.is_paused) as oldest
   from (
     select one.*
     from unnest(levels.lines, levels.priorities) as level (line, priority)
     cross join lateral (
-      select j.claim_id, j.kind = any ((select kinds from paused_kinds)::text[]) as is_paused from leasehold.job j
+      select j.claim_id, j.available_at, j.kind = any ((select kinds from paused_kinds)::text[]) as is_paused from leasehold.job j
       where j.queue = named.name and j.line = level.line and j.priority = level.priority and not j.blocked and j.crashes = 0
         and j.available_at <= leasehold.clock()
       order by j.available_at, j.id
@@ -143,11 +145,12 @@ cross join lateral (
   ) as w
 ) future
 cross join lateral (
-  select count(*) filter (where w.claim_id is null and w.available_at <= leasehold.clock()) as ready,
+  select count(*) filter (where w.claim_id is null and w.available_at <= leasehold.clock() and not w.is_paused) as ready,
+    count(*) filter (where w.claim_id is null and w.available_at <= leasehold.clock() and w.is_paused) as paused,
     count(*) filter (where w.claim_id is null and w.available_at > leasehold.clock()) as later,
-    min(w.available_at) filter (where w.claim_id is null and w.available_at <= leasehold.clock()) as oldest
+    min(w.available_at) filter (where w.claim_id is null and w.available_at <= leasehold.clock() and not w.is_paused) as oldest
   from (
-    select j.claim_id, j.available_at from leasehold.job j
+    select j.claim_id, j.available_at, j.kind = any ((select kinds from paused_kinds)::text[]) as is_paused from leasehold.job j
     where j.queue = named.name and not j.blocked and j.crashes > 0
     order by j.priority, j.available_at, j.id
     limit $1

@@ -91,6 +91,7 @@ type Column =
   | 'waiting'
   | 'future_walked'
   | 'suspects'
+  | 'paused_suspects'
   | 'later_suspects'
   | 'blocked'
   | 'keys_walked'
@@ -108,7 +109,7 @@ function toStats(row: Row<Column>, countTo: number): Omit<QueueStats, keyof Rate
   const count = (jobs: string | number | null, walked: string | number | null = jobs): Count => {
     return { jobs: Number(jobs), atLeast: Number(walked) >= countTo }
   }
-  const dueWalked = Math.max(Number(row.due_walked), Number(row.suspects))
+  const dueWalked = Math.max(Number(row.due_walked), Number(row.suspects) + Number(row.paused_suspects))
   const runnable = Number(row.ready) + Number(row.suspects)
   const isPaused = pausedAt !== null
   return {
@@ -120,7 +121,7 @@ function toStats(row: Row<Column>, countTo: number): Omit<QueueStats, keyof Rate
     blocked: count(row.blocked, row.keys_walked),
     paused:
       isPaused || row.paused_kinds !== '0'
-        ? count(Number(row.paused) + (isPaused ? runnable : 0), dueWalked)
+        ? count(Number(row.paused) + Number(row.paused_suspects) + (isPaused ? runnable : 0), dueWalked)
         : count(0),
     processing: count(row.processing),
     deadLetters: count(row.dead),

@@ -51,6 +51,23 @@ test('a queue counts its jobs by what keeps them', async (t) => {
   assert.deepEqual([byQueue!.ready, byQueue!.paused, byQueue!.oldestReadyMs], [exact(0), exact(2), null])
 })
 
+test('jobs of a paused kind are neither ready nor old, also those whose worker died', async (t) => {
+  const { lh, db } = await scene(t)
+  const [poison, mail] = [kind('poison', { queue: 'mail' }), kind('mail')]
+  await lh.enqueueMany(poison, [{ input: 1 }, { input: 2 }])
+  await lh.enqueue(mail, {})
+  await db.pool.query(`update leasehold.job set available_at = available_at - interval '1 hour' where kind = 'poison'`)
+  await db.pool.query(`update leasehold.job set crashes = 1 where payload = '2'`)
+  await lh.pause({ kind: poison })
+  const [found] = await lh.stats()
+  assert.deepEqual([found!.ready, found!.paused], [exact(1), exact(2)])
+  assert.ok(found!.oldestReadyMs! < 3_600_000, 'that of the other kind')
+  await lh.resume({ kind: poison })
+  const [resumed] = await lh.stats()
+  assert.deepEqual([resumed!.ready, resumed!.paused], [exact(3), exact(0)])
+  assert.ok(resumed!.oldestReadyMs! >= 3_600_000)
+})
+
 test('a queue has the rates of the workers that run, by their last beats', async (t) => {
   const { lh, db } = await scene(t)
   const lane = new Lane(db.pool)
