@@ -228,10 +228,13 @@ export const enqueue: Command = {
       const input = parseJson(text)
       const { queue, key, 'idempotency-key': once } = named(call, ['queue', 'key', 'idempotency-key'])
       const known = (await knownNames(database.lane)).kinds.get(name)
-      if (known === undefined && queue === undefined) await checkKnown(database, 'kind', name)
       const inQueue = queue ?? known?.queue
+      if (inQueue == null) {
+        await checkKnown(database, 'kind', name)
+        throw new Failure(`kind ${quoted(name)} is not configured, and its workers have several queues; pass --queue`)
+      }
       const options = {
-        ...(inQueue == null ? {} : { queue: inQueue }),
+        queue: inQueue,
         ...(known?.maxAttempts == null ? {} : { maxAttempts: known.maxAttempts }),
         ...(known?.priority == null ? {} : { priority: known.priority }),
       }

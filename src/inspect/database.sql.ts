@@ -10,11 +10,15 @@ select (
 export const DESCRIBE_DATABASE = `-- inspect.describe_database
 select current_database() as database, coalesce(host(inet_server_addr()), 'a local socket') as host, inet_server_port() as port`
 
-// Kinds and queues by name: those that were configured, and those of workers that run. A kind in neither has no defaults.
+// Kinds and queues by name: those that were configured, and those of workers that run. A kind in neither has no defaults. Of a kind that
+// is only handled, the queue is known if its workers have but one, or if one has its name, as is the default.
 export const KNOWN_NAMES = `-- inspect.known_names
 select 'kind' as what, k.name, k.queue, k.priority, k.max_attempts from leasehold.kind k
 union all
-select 'kind', unnest(w.kinds), null, null, null from leasehold.workers w where w.stopped_at is null and w.dead_at is null
+select 'kind', handled.name,
+  case when handled.name = any (w.queues) then handled.name when cardinality(w.queues) = 1 then w.queues[1] end, null, null
+from leasehold.workers w cross join lateral unnest(w.kinds) as handled (name)
+where w.stopped_at is null and w.dead_at is null
 union all
 select 'queue', q.name, null, null, null from leasehold.queue q
 union all

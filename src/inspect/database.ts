@@ -38,7 +38,7 @@ export async function knownNames(
   for (const row of rows) {
     const name = row.name!
     if (row.what === 'queue') queues.add(name)
-    else if (!kinds.has(name)) {
+    else if ((kinds.get(name)?.queue ?? null) === null) {
       kinds.set(name, { queue: row.queue, priority: number(row.priority), maxAttempts: number(row.max_attempts) })
     }
   }

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { test } from 'node:test'
 import { Fatal, handle, kind } from '../../src/index.ts'
 import { command } from '../support/command.ts'
-import { next, scene } from '../support/worker.ts'
+import { next, type Scene, scene } from '../support/worker.ts'
 
 const mail = kind<unknown>('mail', { maxAttempts: 1 })
 const refuse = handle(mail, () => {
@@ -113,3 +113,25 @@ test('one dead letter is one', async (t) => {
   await lh.drain([refuse])
   assert.match((await command(db.url, 'status')).out, /1 job of queue mail became a dead letter in the last 5 minutes/)
 })
+
+test('a kind that is not configured is stored where its workers look for it', async (t) => {
+  const { db } = await scene(t)
+  await running(db, 'pay', '{pay}', '{shared}')
+  await running(db, 'both', '{refund}', '{one,two}')
+  const { code, out } = await command(db.url, 'enqueue', 'pay', '{}', '--json')
+  assert.equal(code, 0)
+  const { rows } = await db.pool.query('select queue from leasehold.job where id = $1', [JSON.parse(out).jobId])
+  assert.deepEqual(rows, [{ queue: 'shared' }])
+  const unclear = await command(db.url, 'enqueue', 'refund', '{}')
+  assert.deepEqual([unclear.code, unclear.out], [2, ''])
+  assert.match(unclear.err, /kind "refund" is not configured, and its workers have several queues; pass --queue/)
+  assert.equal((await command(db.url, 'enqueue', 'refund', '{}', '--queue', 'two')).code, 0)
+})
+
+async function running({ pool }: Scene['db'], label: string, kinds: string, queues: string): Promise<void> {
+  await pool.query(
+    `insert into leasehold.worker (id, label, version, kinds, queues, started_at, last_seen_at)
+     values (gen_random_uuid(), $1, '0', $2, $3, leasehold.clock(), leasehold.clock())`,
+    [label, kinds, queues],
+  )
+}
