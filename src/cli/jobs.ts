@@ -42,10 +42,11 @@ const COLUMNS: readonly Column<JobSnapshot>[] = [
   { title: 'reason and error', most: 200, cell: (job) => [job.reason, errorText(job)].filter(Boolean).join('; ') },
 ]
 
-/** Fails unless the name is one that was configured, or that a running worker has. */
+/** Fails unless the name is one that was configured, or that a worker has; a queue may also have jobs. */
 export async function checkKnown(database: Database, what: 'queue' | 'kind', name: string): Promise<void> {
-  const { kinds, queues } = await knownNames(database.lane)
-  const names = what === 'kind' ? [...kinds.keys()] : [...queues, ...[...kinds.values()].map(({ queue }) => queue)]
+  const { kinds, ended, queues } = await knownNames(database.lane)
+  const names =
+    what === 'kind' ? [...kinds.keys(), ...ended] : [...queues, ...[...kinds.values()].map(({ queue }) => queue)]
   if (names.includes(name)) return
   if (what === 'queue') names.push(...(await listQueues(database.lane)))
   if (names.includes(name)) return
@@ -231,7 +232,7 @@ export const enqueue: Command = {
       const inQueue = queue ?? known?.queue
       if (inQueue == null) {
         await checkKnown(database, 'kind', name)
-        throw new Failure(`kind ${quoted(name)} is not configured, and its workers have several queues; pass --queue`)
+        throw new Failure(`kind ${quoted(name)} is not configured, and no running worker tells its queue; pass --queue`)
       }
       const options = {
         queue: inQueue,

@@ -27,20 +27,22 @@ export interface KnownKind {
   readonly maxAttempts: number | null
 }
 
-/** Kinds and queues that were configured, or that a running worker has. */
+/** Kinds and queues that were configured, or that a running worker has; and kinds of workers that have ended. */
 export async function knownNames(
   lane: Lane,
-): Promise<{ kinds: ReadonlyMap<string, KnownKind>; queues: ReadonlySet<string> }> {
+): Promise<{ kinds: ReadonlyMap<string, KnownKind>; ended: ReadonlySet<string>; queues: ReadonlySet<string> }> {
   const rows = await lane.run<'what' | 'name' | 'queue' | 'priority' | 'max_attempts'>(KNOWN_NAMES, [])
   const number = (text: string | null) => (text === null ? null : Number(text))
   const kinds = new Map<string, KnownKind>()
+  const ended = new Set<string>()
   const queues = new Set<string>()
   for (const row of rows) {
     const name = row.name!
     if (row.what === 'queue') queues.add(name)
+    else if (row.what === 'ended') ended.add(name)
     else if ((kinds.get(name)?.queue ?? null) === null) {
       kinds.set(name, { queue: row.queue, priority: number(row.priority), maxAttempts: number(row.max_attempts) })
     }
   }
-  return { kinds, queues }
+  return { kinds, ended, queues }
 }

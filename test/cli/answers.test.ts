@@ -124,8 +124,19 @@ test('a kind that is not configured is stored where its workers look for it', as
   assert.deepEqual(rows, [{ queue: 'shared' }])
   const unclear = await command(db.url, 'enqueue', 'refund', '{}')
   assert.deepEqual([unclear.code, unclear.out], [2, ''])
-  assert.match(unclear.err, /kind "refund" is not configured, and its workers have several queues; pass --queue/)
+  assert.match(unclear.err, /kind "refund" is not configured, and no running worker tells its queue; pass --queue/)
   assert.equal((await command(db.url, 'enqueue', 'refund', '{}', '--queue', 'two')).code, 0)
+})
+
+test('a kind can be paused while all its workers are down', async (t) => {
+  const { db } = await scene(t)
+  await running(db, 'pay', '{pay}', '{shared}')
+  await db.pool.query('update leasehold.worker set stopped_at = leasehold.clock()')
+  const { code, out } = await command(db.url, 'pause', '--kind', 'pay')
+  assert.equal(code, 0)
+  assert.match(out, /^Kind "pay": paused, in database /)
+  assert.match((await command(db.url, 'pause', '--kind', 'pya')).err, /there is no kind "pya"; .*pay/)
+  assert.match((await command(db.url, 'enqueue', 'pay', '{}')).err, /no running worker tells its queue; pass --queue/)
 })
 
 async function running({ pool }: Scene['db'], label: string, kinds: string, queues: string): Promise<void> {
