@@ -66,6 +66,8 @@ export class ProcessMetrics {
   problems = 0
 
   watch(worker: Worker): void {
+    // At 0 from the start: a rate or an increase does not see the value that a series begins with.
+    for (const { queue, name } of worker.kinds) this.#of({ queue, kind: name })
     for (const name of OUTCOMES) {
       worker.on(name, (job: JobInfo & { readonly waitMs?: number; readonly durationMs?: number }) => {
         const counts = this.#of(job)
@@ -92,7 +94,7 @@ export class ProcessMetrics {
     return this.#kinds < MOST_KINDS ? all : [...all, this.#rest]
   }
 
-  #of({ queue, kind }: JobInfo): KindCounts {
+  #of({ queue, kind }: Pick<JobInfo, 'queue' | 'kind'>): KindCounts {
     return this.#byQueue.get(queue)?.get(kind) ?? this.#add(queue, kind)
   }
 

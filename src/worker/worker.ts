@@ -173,7 +173,7 @@ export class Worker extends Service<WorkerEvents> {
     })
     if (stopAsked.aborted) return
     this.#runner.start()
-    await compareConfiguration(this.#claims, this.#kinds, this.#connection.retention, (entry) => this.events.log(entry))
+    await compareConfiguration(this.#claims, this.kinds, this.#connection.retention, (entry) => this.events.log(entry))
     await this.#housekeeper.prepare().catch((error) => this.events.problem('making partitions', error))
     if (this.#until === 'stopped') this.#housekeeper.start()
     else await this.#housekeeper.tick().catch((error) => this.events.problem('housekeeping', error))
@@ -197,7 +197,7 @@ export class Worker extends Service<WorkerEvents> {
 
   /** Returns when to register again. */
   async #register(): Promise<number> {
-    const dueInMs = await this.#registration.renew(this.#kinds)
+    const dueInMs = await this.#registration.renew(this.kinds)
     if (this.#until === 'stopped' && this.#registration.takeSilence()) {
       await announceDeaths(this.#claims, this.identity, this.events)
     }
@@ -263,7 +263,7 @@ export class Worker extends Service<WorkerEvents> {
       ...this.#names(),
       leaseMs,
       sweepEveryMs: sweepMs,
-      keepFinishedMs: Math.max(...this.#kinds.map(({ keepMs }) => keepMs || 0)),
+      keepFinishedMs: Math.max(...this.kinds.map(({ keepMs }) => keepMs || 0)),
       waitsAfterOutage: this.#until === 'stopped',
       isOnSuspects: () => this.#fetcher.isForSuspects,
       onSuspects: () => this.#fetcher.suspectsWait(),
@@ -288,13 +288,13 @@ export class Worker extends Service<WorkerEvents> {
     })
   }
 
-  get #kinds(): Kind[] {
+  /** @internal Those that it handles. */
+  get kinds(): Kind[] {
     return [...this.#handlers.values()].map(({ kind }) => kind)
   }
 
   #names(): { kinds: string[]; queues: string[] } {
-    const kinds = this.#kinds
-    return { kinds: kinds.map(({ name }) => name), queues: [...new Set(kinds.map(({ queue }) => queue))] }
+    return { kinds: this.kinds.map(({ name }) => name), queues: [...new Set(this.kinds.map(({ queue }) => queue))] }
   }
 
   #lane(deadlineMs: number): Lane {

@@ -112,6 +112,16 @@ test('outcomes are counted by kind, and workers that started before the handler 
   assert.equal(value(families, 'leasehold_jobs_running'), 0)
 })
 
+test('a kind is counted from 0, so that its first dead letter is an increase', async (t) => {
+  const { lh, worker } = await scene(t)
+  const handler = metricsHandler(lh)
+  const up = next(worker([handle(kind('mail', { queue: 'shared' }), () => {})]), 'wakeup')
+  await up
+  const families = await scrape(lh, handler)
+  const labels = { queue: 'shared', kind: 'mail', outcome: 'dead_letter' }
+  assert.equal(value(families, 'leasehold_job_outcomes_total', labels), 0)
+})
+
 test('a second scrape within 5 s costs the database nothing', async (t) => {
   const { lh, undo } = await scene(t)
   const handler = metricsHandler(lh)
@@ -132,7 +142,10 @@ test('queues and kinds beyond the limit add no labels', async (t) => {
 
   const metrics = new ProcessMetrics()
   const listeners = new Map<string, (job: object) => void>()
-  metrics.watch({ on: (name: string, listener: never) => listeners.set(name, listener) } as unknown as Worker)
+  metrics.watch({
+    kinds: [],
+    on: (name: string, listener: never) => listeners.set(name, listener),
+  } as unknown as Worker)
   for (let n = 0; n < 600; n++) listeners.get('completed')!({ queue: 'q', kind: `k${n}`, waitMs: 1, durationMs: 1 })
   assert.equal(metrics.kinds.length, 501)
   assert.equal(metrics.kinds.at(-1)!.outcomes.completed, 100)
