@@ -6,7 +6,7 @@ import { likely } from '../core/options.ts'
 import { knownNames } from '../inspect/database.ts'
 import type { JobSnapshot } from '../inspect/jobs.ts'
 import { listQueues } from '../inspect/stats.ts'
-import { shellWord } from '../inspect/trouble.ts'
+import { shellOption } from '../inspect/trouble.ts'
 import { time } from '../inspect/why.ts'
 import { STATUSES, type Status } from '../jobs/job.ts'
 import type { Call, Command } from './command.ts'
@@ -89,7 +89,7 @@ export const ls: Command = {
       )
       if (jobs.length === limit && !call.json) {
         const filters = Object.entries({ queue, kind, status }).flatMap(([name, value]) =>
-          value === undefined ? [] : [`--${name} ${shellWord(value)}`],
+          value === undefined ? [] : [shellOption(name, value)],
         )
         call.note(`… and maybe more: ${['leasehold ls', ...filters, '--before', jobs.at(-1)!.id].join(' ')}`)
       }

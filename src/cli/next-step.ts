@@ -1,5 +1,5 @@
 /** What `why` suggests: a command, or what to do where none helps. */
-import { shellWord } from '../inspect/trouble.ts'
+import { shellOption } from '../inspect/trouble.ts'
 import type { Why } from '../inspect/why.ts'
 
 /** Undefined: nothing is to be done. */
@@ -10,7 +10,7 @@ export function nextStep(answer: Why): string | undefined {
         return `leasehold settle ${answer.jobId} <effect>; leasehold show ${answer.jobId} lists its effects`
       return `leasehold retry ${answer.jobId}, when its cause is fixed`
     case 'paused':
-      return `leasehold resume --${answer.what} ${shellWord(answer.name)}`
+      return `leasehold resume ${shellOption(answer.what, answer.name)}`
     case 'key_blocked':
       return `leasehold why ${answer.by}`
     case 'no_handler':

@@ -72,12 +72,16 @@ function ofQueue({ queue, diedRecently, oldestReadyMs }: QueueStats, limits: Tro
     found.push({
       what: 'dead_letters_growing',
       sentence,
-      next: `leasehold redrive --queue ${shellWord(queue)} --preview`,
+      next: `leasehold redrive ${shellOption('queue', queue)} --preview`,
     })
   }
   if (oldestReadyMs !== null && oldestReadyMs >= limits.oldestReadyMs) {
     const sentence = `The oldest ready job of queue ${queue} has waited for ${roughDuration(oldestReadyMs)}`
-    found.push({ what: 'old_ready_job', sentence, next: `leasehold ls --queue ${shellWord(queue)} --status pending` })
+    found.push({
+      what: 'old_ready_job',
+      sentence,
+      next: `leasehold ls ${shellOption('queue', queue)} --status pending`,
+    })
   }
   return found
 }
@@ -114,7 +118,7 @@ async function pauses(lane: Lane): Promise<Found[]> {
   return (await listPauses(lane)).map(({ what, name, at, by }) => ({
     what: 'paused',
     sentence: `The ${what} ${name} is paused since ${at.toISOString()}${by === null ? '' : `, by ${by}`}`,
-    next: `leasehold resume --${what} ${shellWord(name)}`,
+    next: `leasehold resume ${shellOption(what, name)}`,
   }))
 }
 
@@ -146,7 +150,12 @@ async function heldTransactions(lane: Lane, forMs: number): Promise<Found[]> {
   }))
 }
 
+/** An option and its value. One that begins with a hyphen would be taken for another option. */
+export function shellOption(name: string, value: string): string {
+  return `--${name}${value.startsWith('-') ? '=' : ' '}${shellWord(value)}`
+}
+
 /** Quoted for a shell, if it has to be. */
-export function shellWord(word: string): string {
+function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

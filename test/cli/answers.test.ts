@@ -139,6 +139,16 @@ test('a kind can be paused while all its workers are down', async (t) => {
   assert.match((await command(db.url, 'enqueue', 'pay', '{}')).err, /no running worker tells its queue; pass --queue/)
 })
 
+test('the next step can be run as it is printed, also with a name that begins with a hyphen', async (t) => {
+  const { db, lh } = await scene(t)
+  const { jobId } = await lh.enqueue(kind('-x'), {})
+  await lh.pause({ queue: '-x' })
+  for (const argv of [['status'], ['why', jobId]]) {
+    assert.match((await command(db.url, ...argv)).out, /→ leasehold resume --queue=-x\n/)
+  }
+  assert.match((await command(db.url, 'resume', '--queue=-x')).out, /^Queue "-x": resumed/)
+})
+
 async function running({ pool }: Scene['db'], label: string, kinds: string, queues: string): Promise<void> {
   await pool.query(
     `insert into leasehold.worker (id, label, version, kinds, queues, started_at, last_seen_at)
