@@ -77,8 +77,10 @@ const UNREACHABLE = new Set([
   'ECONNRESET',
   'EAI_AGAIN',
   'ENOENT',
+  '57P01',
+  '57P02',
 ])
-const REFUSED = new Set(['28P01', '28000', '3D000', '53300', '57P03', '42501'])
+const REFUSED = new Set(['28P01', '28000', '3D000', '53300', '57P03', '42501', '25006'])
 
 /** One line that states what to do; undefined: a bug, which is shown whole. */
 export function explain(error: unknown): string | undefined {

@@ -75,6 +75,27 @@ test('a server that refuses TLS, and any other failure to connect, is one line',
   }
 })
 
+test('a replica, and a server that goes down meanwhile, are one line', async (t) => {
+  const { db, lh } = await scene(t)
+  await lh.configure([mail])
+  const replica = new URL(db.url)
+  replica.searchParams.set('options', '-c default_transaction_read_only=on')
+  const refused = await command(replica.href, 'pause', '--kind', 'mail')
+  assert.equal(refused.code, 2)
+  assert.match(refused.err, /^leasehold: the database refused: .* in a read-only transaction; check --url[^\n]*\n$/)
+
+  const session = await db.connect()
+  await session.query('begin')
+  await session.query('lock leasehold.dead_letter in access exclusive mode')
+  const asked = command(db.url, 'redrive', '--preview')
+  const end = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+  while ((await db.pool.query(end)).rows.length === 0);
+  const { code, err } = await asked
+  await session.query('rollback')
+  assert.equal(code, 2)
+  assert.match(err, /^leasehold: cannot reach the database: [^\n]*; check --url[^\n]*\n$/)
+})
+
 test('an empty database is named, with the command that fills it', async (t) => {
   const { db } = await scene(t)
   const empty = await command(db.url, 'status', '--schema', 'other')
