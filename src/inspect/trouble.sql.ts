@@ -14,7 +14,7 @@ from (
 ) as letters
 group by queue order by queue`
 
-// Kinds of due jobs that no live worker handles, of the first jobs of each level of a queue.   $1 queues  $2 due for so many ms
+// Kinds of due jobs that no live worker handles, of the first jobs of each level of a queue and of its first suspects.   $1 queues  $2 due for so many ms
 // $3 jobs of each queue at most
 export const FIND_UNHANDLED = `-- inspect.find_unhandled
 select waiting.queue, waiting.kind, waiting.job_id
@@ -22,11 +22,21 @@ from (
   select first.queue, first.kind, min(first.id) as job_id
   from unnest((select $1::text[])) as i (queue)
   cross join lateral (
-    select j.id, j.queue, j.kind from leasehold.job j
-    where j.queue = i.queue and not j.blocked and j.crashes = 0 and j.claim_id is null
-      and j.available_at <= leasehold.clock() - $2 * interval '1 ms'
-    order by j.line, j.priority, j.available_at, j.id
-    limit $3
+    (
+      select j.id, j.queue, j.kind from leasehold.job j
+      where j.queue = i.queue and not j.blocked and j.crashes = 0 and j.claim_id is null
+        and j.available_at <= leasehold.clock() - $2 * interval '1 ms'
+      order by j.line, j.priority, j.available_at, j.id
+      limit $3
+    )
+    union all
+    (
+      select j.id, j.queue, j.kind from leasehold.job j
+      where j.queue = i.queue and not j.blocked and j.crashes > 0 and j.claim_id is null
+        and j.available_at <= leasehold.clock() - $2 * interval '1 ms'
+      order by j.priority, j.available_at, j.id
+      limit $3
+    )
   ) first
   group by first.queue, first.kind
 ) as waiting

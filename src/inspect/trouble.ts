@@ -87,7 +87,8 @@ function ofQueue({ queue, diedRecently, oldestReadyMs }: QueueStats, limits: Tro
 }
 
 async function unhandledKinds(lane: Lane, queues: readonly QueueStats[]): Promise<Found[]> {
-  const names = queues.filter(({ ready }) => ready.jobs > 0).map(({ queue }) => queue)
+  // None of those that were counted is ready, but more may be behind jobs that run or are paused.
+  const names = queues.filter(({ ready }) => ready.jobs > 0 || ready.atLeast).map(({ queue }) => queue)
   const values = [names, UNHANDLED_FOR_MS, COUNT_TO]
   const rows = await lane.run<'queue' | 'kind' | 'job_id'>(FIND_UNHANDLED, values)
   return rows.map(({ queue, kind, job_id }) => ({

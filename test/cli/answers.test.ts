@@ -149,6 +149,24 @@ test('a kind that is not configured is stored where its workers look for it', as
   assert.equal((await command(db.url, 'enqueue', 'refund', '{}', '--queue', 'two')).code, 0)
 })
 
+test('status names a kind without a worker, also of suspects and behind the jobs of a paused kind', async (t) => {
+  const { db, lh } = await scene(t)
+  const [paused, behind] = [kind('paused', { queue: 'shared' }), kind('behind', { queue: 'shared' })]
+  await lh.enqueue(kind('crashed'), {})
+  await db.pool.query('update leasehold.job set crashes = 1')
+  await lh.enqueueMany(
+    paused,
+    Array.from({ length: 500 }, (_, input) => ({ input })),
+  )
+  await lh.enqueue(behind, {})
+  await lh.pause({ kind: paused })
+  await db.clock.advance('10 s')
+  await running(db, 'w', '{paused}', '{shared}')
+  const { trouble } = JSON.parse((await command(db.url, 'status', '--json')).out)
+  const kinds = trouble.flatMap(({ sentence }: { sentence: string }) => /handles kind (\w+)/.exec(sentence)?.[1] ?? [])
+  assert.deepEqual(kinds, ['crashed', 'behind'])
+})
+
 test('a kind can be paused while all its workers are down', async (t) => {
   const { db } = await scene(t)
   await running(db, 'pay', '{pay}', '{shared}')
