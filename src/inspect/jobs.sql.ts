@@ -22,15 +22,18 @@ where ($1::bigint is null or id < $1) and ($2::text is null or queue = $2) and (
 order by id desc
 limit $4`
 
-// Jobs from all tables, in the order of the ids.   $1 ids
+// Jobs from all tables, in the order of the ids. JSON as text and times as float8: in the caller's transaction a driver may parse the
+// former, and make objects of numerics.   $1 ids
 export const GET = `-- inspect.get
 select j.*
 from unnest((select $1::bigint[])) with ordinality as i (id, position)
 cross join lateral (
-  select id, queue, kind, status, label, payload, result, last_error, reason, attempts, max_attempts, priority,
-    lease_generation, claimed_by_label, progress, partition_key, idempotency_key, metadata,
-    extract(epoch from available_at) * 1000 as available_ms, extract(epoch from created_at) * 1000 as created_ms,
-    extract(epoch from completed_at) * 1000 as completed_ms, extract(epoch from lease_expires_at) * 1000 as lease_ends_ms,
+  select id, queue, kind, status, label, payload::text, result::text, last_error::text, reason, attempts, max_attempts,
+    priority, lease_generation, claimed_by_label, progress::text, partition_key, idempotency_key, metadata::text,
+    (extract(epoch from available_at) * 1000)::float8 as available_ms,
+    (extract(epoch from created_at) * 1000)::float8 as created_ms,
+    (extract(epoch from completed_at) * 1000)::float8 as completed_ms,
+    (extract(epoch from lease_expires_at) * 1000)::float8 as lease_ends_ms,
     cancel_requested_at is not null as cancel_requested
   from leasehold.jobs where jobs.id = i.id limit 1
 ) j

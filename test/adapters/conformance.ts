@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { kind, queue, type Tx } from '../../src/index.ts'
+import { enqueued } from '../../src/testing/index.ts'
 import { handleRuns, signal, start, workflow } from '../../src/workflow/index.ts'
 import { claimed, task as effectTask } from '../support/effects.ts'
 import { codeOf, count, type Scene, scene } from '../support/worker.ts'
@@ -91,6 +92,21 @@ export function conforms(name: string, open: (url: string) => Promise<Stack> | S
     const many = Array.from({ length: 1_000 }, (_, i) => ({ input: { text: String(i) } }))
     await stack.transaction(({ tx }) => lh.enqueueMany(task, many, { tx }))
     assert.equal(await count(db, 'from leasehold.jobs'), AWKWARD.length + 1_000)
+  })
+
+  on('what a transaction has enqueued is read in it as it was given', async (stack, { lh }) => {
+    const any = kind<unknown>('any')
+    const at = new Date('2031-02-03T04:05:06.789Z')
+    const inputs = ['text', AWKWARD, { a: [1, null] }, '2024-01-01', true, 7, 1e21, null, []]
+    await stack.transaction(async ({ tx }) => {
+      for (const input of inputs) await lh.enqueue(any, input, { tx, at, metadata: { input } })
+      const jobs = await enqueued(lh, any, undefined, { tx })
+      assert.deepEqual(
+        jobs.map(({ input, metadata, availableAt, label }) => ({ input, metadata, availableAt, label })),
+        inputs.map((input) => ({ input, metadata: { input }, availableAt: at, label: 'scheduled' })),
+      )
+      assert.ok(jobs.every(({ enqueuedAt, cancelRequested }) => enqueuedAt < at && !cancelRequested))
+    })
   })
 
   on('a conflict of keys is an error with its code, and the transaction goes on', async (stack, { lh, db }) => {
