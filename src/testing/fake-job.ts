@@ -16,7 +16,9 @@ export class FakeJob implements BatchJob {
   readonly notes: unknown[] = []
   /** Results of effects, by name. */
   readonly effects: Map<string, unknown>
-  /** What a batch handler decided, or complete(tx). */
+  /** By complete(tx). */
+  completed: { readonly result: unknown } | undefined
+  /** What a batch handler decided. */
   decided: { readonly result: unknown } | { readonly error: unknown } | undefined
   readonly #held: HeldJob
   /** Effects that run, so that a second call waits for the first. */
@@ -74,7 +76,7 @@ export class FakeJob implements BatchJob {
   }
 
   async complete(_tx: Tx, result?: unknown): Promise<void> {
-    this.decided ??= { result }
+    this.completed ??= { result }
   }
 
   readonly once = (async (name: string, effect: Effect, options: OnceOptions & { readonly tx?: Tx } = {}) => {

@@ -7,6 +7,7 @@ import { encodeInput, encodeSafely } from '../core/storable.ts'
 import type { ClaimedJob, ClaimId, JobId } from '../jobs/job.ts'
 import type { BuryReason } from '../jobs/outcome.ts'
 import type { StoredTime } from '../jobs/stored-time.ts'
+import { RETURNS_NOTHING } from '../worker/batch.ts'
 import { outcomeOfError } from '../worker/execute.ts'
 import type { Handler } from '../worker/handler.ts'
 import { HeldJob } from '../worker/job.ts'
@@ -74,15 +75,17 @@ export async function runJob<Input, Result>(
 
 async function call({ run, runBatch }: Handler, held: HeldJob, job: FakeJob): Promise<JobOutcome> {
   held.state = 'running'
+  let returned: unknown
   try {
-    const returned = await (runBatch === undefined ? run(job as never) : runBatch([job], job.signal))
-    const { decided } = job
-    if (decided !== undefined && 'error' in decided) return failed(held, decided.error)
-    const result = decided === undefined ? returned : decided.result
-    return { outcome: 'completed', result: result === undefined ? null : JSON.parse(encodeSafely(result)) }
+    returned = await (runBatch === undefined ? run(job as never) : runBatch([job], job.signal))
+    if (runBatch !== undefined && returned !== undefined) throw new TypeError(RETURNS_NOTHING)
   } catch (error) {
-    return failed(held, error)
+    if (job.decided === undefined) return failed(held, error)
   }
+  const { completed, decided } = job
+  if (decided !== undefined && 'error' in decided) return failed(held, decided.error)
+  const { result } = completed ?? decided ?? { result: returned }
+  return { outcome: 'completed', result: result === undefined ? null : JSON.parse(encodeSafely(result)) }
 }
 
 function failed(held: HeldJob, error: unknown): JobOutcome {

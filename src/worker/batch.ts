@@ -165,5 +165,5 @@ export class Batch {
   }
 }
 
-const RETURNS_NOTHING =
+export const RETURNS_NOTHING =
   'A batch handler returned a value, which is no outcome of a job. Call job.succeed(result) or job.fail(error), and return nothing.'

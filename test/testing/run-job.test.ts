@@ -165,6 +165,24 @@ test('complete(tx) completes with its result, and a batch handler decides for it
   assert.equal((await batch((job) => job.fail(new Fatal('no')))).outcome, 'dead_letter')
 })
 
+test('what a batch handler decided counts, also if it throws later, and a value that it returns is an error', async () => {
+  const down = new Error('down')
+  type Decides = readonly { succeed(n: number): void; fail(error: unknown): void }[]
+  const runBatch = (batch: (jobs: Decides) => void) => runJob(handleBatch(plain, batch), null)
+  const succeeded = await runBatch((jobs) => {
+    jobs[0]!.succeed(3)
+    throw new Error('too late')
+  })
+  assert.ok(succeeded.outcome === 'completed' && succeeded.result === 3)
+  const failed = await runBatch((jobs) => {
+    jobs[0]!.fail(down)
+    throw new Fatal('too late')
+  })
+  assert.ok(failed.outcome === 'retrying' && failed.error === down)
+  const returned = await runBatch((async () => [3]) as never)
+  assert.ok(returned.outcome === 'retrying' && /returned a value/.test(String(returned.error)))
+})
+
 test('wrong arguments are refused', async () => {
   const handler = handle(plain, () => 1)
   await assert.rejects(runJob(handler, null, { attempt: 3 }), InvalidOptionError)
