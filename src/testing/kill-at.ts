@@ -54,7 +54,8 @@ export class Kill {
 
   /** A pool whose connections are cut: `new Leasehold({ pool: kill.pool({ connectionString }) })`. Without TLS. */
   pool(config: pg.PoolConfig): pg.Pool {
-    if (config.ssl)
+    // The client knows: `ssl`, `sslmode` in the URL, or PGSSLMODE.
+    if ((new pg.Client(config) as pg.Client & { readonly ssl: unknown }).ssl)
       throw new InvalidOptionError('pool.ssl', 'killAt() counts statements, which it cannot read over TLS')
     const pool = new pg.Pool({ ...config, password: config.password, stream: () => this.#socket() } as pg.PoolConfig)
     return pool.on('error', () => {}) // They are lost, that is the purpose.

@@ -51,6 +51,11 @@ test('wrong arguments are refused', () => {
   for (const n of [0, 1.5, Number.NaN]) assert.throws(() => killAt(n), InvalidOptionError)
   assert.throws(() => killAt(1, { when: 'later' as 'after' }), InvalidOptionError)
   assert.throws(() => killAt(1).pool({ ssl: true }), InvalidOptionError)
+  for (const query of ['sslmode=no-verify', 'sslmode=verify-full', 'ssl=true']) {
+    const connectionString = `postgres://user@localhost/database?${query}`
+    assert.throws(() => killAt(1).pool({ connectionString }), InvalidOptionError, query)
+  }
+  killAt(1).pool({ connectionString: 'postgres://user@localhost/database?sslmode=disable' })
 })
 
 test('killed at each of its statements, a run has one result and one effect in the database', async (t) => {
