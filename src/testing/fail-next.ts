@@ -40,6 +40,15 @@ export function failNext<Input, Result>(
   return {
     ...handler,
     run: (job) => failing(() => run(job)),
-    runBatch: runBatch === undefined ? undefined : (jobs, signal) => failing(() => runBatch(jobs, signal)),
+    runBatch:
+      runBatch === undefined
+        ? undefined
+        : (jobs, signal) => {
+            if (when === 'after' && left > 0) for (const job of jobs) Object.assign(job, DEAF)
+            return failing(() => runBatch(jobs, signal))
+          },
   }
 }
+
+/** What a batch handler decides is lost, too. */
+const DEAF = { succeed() {}, fail() {} }

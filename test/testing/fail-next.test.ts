@@ -57,6 +57,22 @@ test('a call of a batch handler fails as a whole, and the slice of a run is retr
   assert.equal((await lh.get(jobId))!.result, 'one')
 })
 
+test('with `after` also what a batch handler has decided is lost', async (t) => {
+  const { lh } = await scene(t)
+  const clock = await testClock(lh)
+  let calls = 0
+  const batch = handleBatch(bill, (jobs) => {
+    calls++
+    for (const job of jobs) job.succeed(job.input)
+  })
+  await lh.enqueueMany(bill, [{ input: 1 }, { input: 2 }])
+  const { completed, retrying } = await clock.drain([failNext(batch, new Error('lost'), { when: 'after' })])
+  assert.deepEqual([completed, retrying], [2, 2])
+  assert.ok(calls > 1)
+  const alone = failNext(batch, new Error('lost'), { when: 'after' })
+  assert.deepEqual([(await runJob(alone, 1)).outcome, (await runJob(alone, 1)).outcome], ['retrying', 'completed'])
+})
+
 test('wrong arguments are refused', () => {
   const handler = handle(bill, () => 1)
   assert.throws(() => failNext(bill as never), InvalidOptionError)
