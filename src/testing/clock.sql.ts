@@ -51,7 +51,8 @@ with event as (
   select available_at as at from leasehold.jobs
   where status = 'pending' and kind = any ($1) and label in ('ready', 'scheduled', 'retrying', 'waiting')
   union all
-  select expires_at from leasehold.claim
+  select expires_at from leasehold.claim c
+  where exists (select from leasehold.job j where j.id = any (c.job_ids) and j.claim_id = c.id and j.kind = any ($1))
 )
 select coalesce(bool_or(at <= leasehold.clock()), false) as due,
   extract(epoch from min(at) filter (where at > leasehold.clock()) - leasehold.clock())::float8 * 1000 as next_ms

@@ -43,6 +43,19 @@ test('nothing to do, or nothing that has a handler here, is drained at once', as
   assert.ok((await clock.now()).getTime() - before.getTime() < HOUR_MS)
 })
 
+test('jobs that others hold, of kinds without a handler here, keep their lease', async (t) => {
+  const { lh, leasehold } = await scene(t)
+  const clock = await testClock(lh)
+  const [bill, mail] = [kind<null>('bill', {}), kind<null>('mail', {})]
+  await lh.enqueue(mail, null)
+  const [held] = await leasehold().claim(mail, { lease: '1h' })
+  await lh.enqueue(bill, null, { delay: '10m' })
+  const before = await clock.now()
+  assert.equal((await clock.drain([handle(bill, () => {})])).completed, 1)
+  assert.ok((await clock.now()).getTime() - before.getTime() < HOUR_MS)
+  await held!.complete(null)
+})
+
 test('a job that enqueues itself every day runs once for each day of `atMost`', async (t) => {
   const { lh } = await scene(t)
   const clock = await testClock(lh)
