@@ -38,8 +38,8 @@ export async function stepOver({ connection, clock, handlers, atMostMs, work, is
     const [row] = await lane.run<'due' | 'next_ms'>(NEXT_EVENT, [kinds])
     const nextMs = row!.next_ms === null ? Number.POSITIVE_INFINITY : Number(row!.next_ms)
     if (done > 0) nudges = 0
-    if (row!.due === 't' && nudges < NUDGES && leftMs >= DUTIES_MS) {
-      // The first time it may have become ready after the drain had looked.
+    // The first time it may have become ready after the drain had looked.
+    if (row!.due === 't' && nudges < NUDGES && (nudges === 0 || leftMs >= DUTIES_MS)) {
       if (nudges++ > 0) await move(DUTIES_MS)
     } else if (nextMs <= leftMs) await move(nextMs)
     else return

@@ -1,10 +1,12 @@
 // leasehold/testing: drain() that steps over delays and retries, and workers that follow the moved clock.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { connectionOf } from '../../src/db/connection.ts'
 import { Fatal, handle, InvalidOptionError, kind, queue, Snooze } from '../../src/index.ts'
 import { testClock } from '../../src/testing/index.ts'
+import { stepOver } from '../../src/testing/step-over.ts'
 import { handleRuns, start, workflow } from '../../src/workflow/index.ts'
-import { next, scene } from '../support/worker.ts'
+import { count, next, scene } from '../support/worker.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -54,6 +56,21 @@ test('jobs that others hold, of kinds without a handler here, keep their lease',
   assert.equal((await clock.drain([handle(bill, () => {})])).completed, 1)
   assert.ok((await clock.now()).getTime() - before.getTime() < HOUR_MS)
   await held!.complete(null)
+})
+
+test('a job that becomes ready while the clock may not be moved is run', async (t) => {
+  const { lh, db } = await scene(t)
+  const clock = await testClock(lh)
+  const bill = kind<null>('bill', {})
+  const handlers = [handle(bill, () => {})]
+  let calls = 0
+  const work = async () => {
+    if (++calls === 1) await lh.enqueue(bill, null)
+    return calls === 1 ? 0 : (await lh.drain(handlers)).completed
+  }
+  const connection = connectionOf('test', lh)
+  await stepOver({ connection, clock, handlers, atMostMs: 0, work, isOver: async () => false })
+  assert.equal(await count(db, `from leasehold.jobs where status = 'completed'`), 1)
 })
 
 test('a job that enqueues itself every day runs once for each day of `atMost`', async (t) => {
