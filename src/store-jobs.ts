@@ -3,7 +3,8 @@ import { InvalidOptionError } from './core/errors.ts'
 import type { Kind } from './core/kind.ts'
 import { parseInput } from './core/schema.ts'
 import type { Connection } from './db/connection.ts'
-import { checkTx, type Tx } from './db/tx.ts'
+import { checkTx } from './db/tx.ts'
+import { inTurn } from './effects/once.ts'
 import { type CallOptions, type ManyOptions, toNewJob } from './enqueue-options.ts'
 import { type Conflicting, type Enqueued, enqueue, type NewJob } from './jobs/enqueue.ts'
 import { enqueueAllOrNone } from './jobs/enqueue-all-or-none.ts'
@@ -30,7 +31,9 @@ export async function storeJobs<Input, Result>(
     onConflict === 'return'
       ? enqueue(tx === undefined ? lane : lane.within(tx), all)
       : enqueueAllOrNone(lane, pool, tx, all)
-  const store = (all: readonly NewJob[]) => (tx === undefined ? storeNow(all) : inTurn(tx, () => storeNow(all)))
+  // A call that rolls back to its savepoint would undo what others of the same transaction have stored meanwhile.
+  const store = async (all: readonly NewJob[]) =>
+    tx === undefined ? storeNow(all) : inTurn(checkTx(tx), () => storeNow(all))
   const stored =
     tracing === undefined
       ? await store(newJobs)
@@ -40,20 +43,4 @@ export async function storeJobs<Input, Result>(
   if (ENQUEUED.hasSubscribers) ENQUEUED.publish({ kind: kind.name, queue: kind.queue, jobs: stored })
   unhandled?.enqueued(kind.name)
   return stored as (Enqueued<Result> | Conflicting)[]
-}
-
-const last = new WeakMap<Tx, Promise<unknown>>()
-
-/** A call that rolls back to its savepoint would undo what others of the same transaction have stored meanwhile. */
-async function inTurn<Result>(tx: Tx, work: () => Promise<Result>): Promise<Result> {
-  checkTx(tx)
-  const before = last.get(tx)
-  const own = before === undefined ? work() : before.then(work)
-  const ended = own.catch(() => {})
-  last.set(tx, ended)
-  try {
-    return await own
-  } finally {
-    if (last.get(tx) === ended) last.delete(tx)
-  }
 }

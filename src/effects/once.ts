@@ -68,25 +68,30 @@ interface Frame {
   readonly name: string
   readonly tx: Tx | undefined
   readonly outer: Frame | undefined
-  /** The last effect begun inside it, in its transaction. */
-  turn: Promise<unknown>
+  /** The last effect begun inside it, in its transaction, or call of enqueue. */
+  turn: Promise<unknown> | undefined
   isRunning: boolean
 }
 
 const frames = new AsyncLocalStorage<Frame>()
-const turns = new WeakMap<Tx, { turn: Promise<unknown> }>()
+const turns = new WeakMap<Tx, { turn: Promise<unknown> | undefined }>()
 
 function* framesFrom(frame: Frame | undefined): Generator<Frame> {
   for (let next = frame; next !== undefined; next = next.outer) if (next.isRunning) yield next
 }
 
-/** Savepoints of one transaction end in the reverse order of their beginning, so effects that are not nested take turns. */
-async function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
+/** Savepoints of one transaction end in the reverse order of their beginning, so effects and enqueues that are not nested take turns. */
+export async function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   const around = [...framesFrom(frames.getStore())].find((frame) => frame.tx === tx)
-  const line = around ?? turns.get(tx) ?? { turn: Promise.resolve() }
+  const line = around ?? turns.get(tx) ?? { turn: undefined }
   if (around === undefined) turns.set(tx, line)
-  const own = line.turn.then(work)
-  line.turn = own.catch(() => {})
+  const own = line.turn === undefined ? work() : line.turn.then(work)
+  const ended = own
+    .catch(() => {})
+    .then(() => {
+      if (line.turn === ended) line.turn = undefined
+    })
+  line.turn = ended
   return own
 }
 
@@ -145,7 +150,7 @@ export class Effects {
 
   async #inFrame(name: string, tx: Tx | undefined, effect: AnyEffect): Promise<unknown> {
     const outer = frames.getStore()
-    const frame: Frame = { effects: this, name, tx, outer, turn: Promise.resolve(), isRunning: true }
+    const frame: Frame = { effects: this, name, tx, outer, turn: undefined, isRunning: true }
     try {
       return await frames.run(frame, () => effect(tx))
     } finally {

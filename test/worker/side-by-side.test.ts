@@ -1,8 +1,9 @@
-// Calls of enqueue() that run side by side in one transaction.
+// Calls of enqueue() and effects that run side by side in one transaction.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { kind, withTransaction } from '../../src/index.ts'
-import { scene } from '../support/worker.ts'
+import { claimed } from '../support/effects.ts'
+import { count, scene } from '../support/worker.ts'
 
 const mail = kind<{ to: string }>('mail')
 
@@ -25,4 +26,31 @@ test('calls side by side in one transaction store their jobs, also when another 
   })
   const names = (await lh.list()).map(({ input }) => (input as { to: string }).to)
   assert.deepEqual(names.sort(), ['ada', 'cleo', 'dan', 'eve', 'fay', 'gil'])
+})
+
+test('an effect and an enqueue beside it in one transaction do not undo each other, and an enqueue in an effect is part of it', async (t) => {
+  const { lh, db } = await scene(t)
+  await db.pool.query('create table note (text text)')
+  await lh.enqueue(mail, { to: 'ada' }, { idempotencyKey: 'k' })
+  const job = await claimed(lh)
+  await withTransaction(db.pool, async (tx) => {
+    const conflicting = () =>
+      lh.enqueueMany(mail, [{ input: { to: 'undone' } }, { input: { to: 'bob' }, idempotencyKey: 'k' }], { tx })
+    const effect = (name: string) =>
+      job.once(
+        name,
+        async () => {
+          await tx.query('insert into note values ($1)', [name])
+          await Promise.allSettled([conflicting(), lh.enqueue(mail, { to: name }, { tx })])
+        },
+        { tx },
+      )
+    const ended = await Promise.allSettled([effect('first'), conflicting(), effect('second'), conflicting()])
+    assert.deepEqual(
+      ended.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled', 'rejected'],
+    )
+  })
+  assert.equal(await count(db, 'from note'), 2)
+  assert.equal(await count(db, `from leasehold.job where kind = 'mail'`), 3)
 })
