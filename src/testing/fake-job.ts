@@ -1,4 +1,5 @@
 /** The job that runJob() gives to a handler. What a worker would store is kept in memory. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { EffectUnknownError, InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { NotDone } from '../core/steering.ts'
@@ -23,6 +24,8 @@ export class FakeJob implements BatchJob {
   readonly #held: HeldJob
   /** Effects that run, so that a second call waits for the first. */
   readonly #running = new Map<string, Promise<unknown>>()
+  /** Names of the effects around the code that asks. */
+  readonly #around = new AsyncLocalStorage<readonly string[]>()
 
   constructor(held: HeldJob, input: unknown, effects: Readonly<Record<string, unknown>>) {
     this.#held = held
@@ -83,6 +86,9 @@ export class FakeJob implements BatchJob {
     checkName(name)
     if (typeof effect !== 'function') throw new InvalidOptionError('effect', 'it must be a function')
     checkOptions('once', options, ['ifUnknown', 'tx'])
+    if (this.#around.getStore()?.includes(name)) {
+      throw new InvalidOptionError('name', `once(${JSON.stringify(name)}) was called inside its own effect`)
+    }
     if (this.effects.has(name)) return this.effects.get(name)
     const running = this.#running.get(name) ?? this.#begin(name, effect, options)
     this.#running.set(name, running)
@@ -115,7 +121,8 @@ export class FakeJob implements BatchJob {
     const since = new Date().toISOString()
     try {
       // Decoded, as the next attempt would get it.
-      const result = decode(encode(await effect(tx)))
+      const around = [...(this.#around.getStore() ?? []), name]
+      const result = decode(encode(await this.#around.run(around, () => effect(tx))))
       this.effects.set(name, result)
       return result
     } catch (error) {

@@ -130,6 +130,17 @@ test('an effect that throws is unknown, unless it certainly did not happen or ma
   }
 })
 
+test('an effect that begins itself again is refused, as by a worker', async () => {
+  const run = await runJob(
+    handle(plain, (job) => job.once('outer', () => job.once('inner', () => job.once('outer', () => 1)))),
+    null,
+  )
+  assert.ok(run.outcome === 'dead_letter' && run.error instanceof EffectUnknownError)
+  const inner = run.error.cause
+  assert.ok(inner instanceof EffectUnknownError && inner.cause instanceof InvalidOptionError)
+  assert.match(inner.cause.message, /once\("outer"\) was called inside its own effect/)
+})
+
 test('a signal that aborts cancels the job', async () => {
   const abort = new AbortController()
   const handler = handle(plain, async ({ signal }) => {
