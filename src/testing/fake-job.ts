@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { EffectUnknownError, InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import { NotDone } from '../core/steering.ts'
+import { encodeSafely } from '../core/storable.ts'
 import type { Tx } from '../db/tx.ts'
 import { effectKey } from '../effects/key.ts'
 import { checkName, decode, encode } from '../effects/ledger.ts'
@@ -106,7 +107,7 @@ export class FakeJob implements BatchJob {
   async assertLease(_tx: Tx): Promise<void> {}
 
   async progress(note: unknown): Promise<void> {
-    this.notes.push(note)
+    this.notes.push(JSON.parse(encodeSafely(note)))
   }
 
   succeed(result?: unknown): void {

@@ -39,7 +39,7 @@ export type JobOutcome<Result = unknown> =
   | { readonly outcome: 'released' }
 
 export type JobRun<Result = unknown> = JobOutcome<Result> & {
-  /** What the handler passed to `job.progress`, in order. */
+  /** What the handler passed to `job.progress`, in order, as JSON keeps it. */
   readonly progress: readonly unknown[]
   /** Results of effects, those of earlier attempts included: pass them to the next attempt. */
   readonly effects: Readonly<Record<string, unknown>>

@@ -114,6 +114,20 @@ test('effects happen once, and are passed on to the next attempt', async () => {
   assert.deepEqual([charges, keys.size], [1, 1])
 })
 
+test('notes are kept as they were when they were made', async () => {
+  const note = { page: 1 }
+  const handler = handle(plain, async (job) => {
+    await job.progress(note)
+    note.page = 2
+    await job.progress(note)
+    await job.progress(new Date(0))
+    await job.progress(undefined)
+    return 1
+  })
+  const { progress } = await runJob(handler, null)
+  assert.deepEqual(progress, [{ page: 1 }, { page: 2 }, '1970-01-01T00:00:00.000Z', null])
+})
+
 test('an effect that throws is unknown, unless it certainly did not happen or may be repeated', async () => {
   const failing = (error: unknown, options = {}) =>
     handle(plain, async (job) => {
