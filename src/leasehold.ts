@@ -5,6 +5,7 @@ import type { Kind } from './core/kind.ts'
 import { CONNECTION, Connection, type ConnectionOptions } from './db/connection.ts'
 import { migrate } from './db/migrate.ts'
 import type { Tx } from './db/tx.ts'
+import { inTurn } from './db/tx-line.ts'
 import { assertLease } from './effects/lease.ts'
 import { type Effect, type EffectFinding, type EffectSettled, listEffects, settleEffect } from './effects/ledger.ts'
 import {
@@ -244,7 +245,8 @@ export class Leasehold {
   /** Holds the lease of a claimed job until your transaction ends, or throws LeaseLostError. */
   async assertLease(tx: Tx, job: Pick<Job, 'id' | 'claimId' | 'generation'>): Promise<void> {
     const lease = { jobId: job.id, claimId: job.claimId, generation: job.generation }
-    await assertLease(this.#connection.lane.within(tx), lease)
+    const lane = this.#connection.lane.within(tx)
+    await inTurn(tx, () => assertLease(lane, lease))
   }
 
   /** A worker for these kinds. Nothing happens before its run(). */

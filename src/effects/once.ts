@@ -5,7 +5,6 @@
  * first and the end is recorded afterwards. A crash in between leaves a marker that was begun and has no end: whether the
  * effect happened is unknown. The caller chooses what happens then: stop and ask a person, or run it again.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { EffectUnknownError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
@@ -16,6 +15,7 @@ import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { undoingFailure } from '../db/savepoint.ts'
 import { checkTx, type Tx } from '../db/tx.ts'
+import { framesAround, inFrame, inTurn } from '../db/tx-line.ts'
 import { type Lease, leaseOf } from '../jobs/job.ts'
 import { lockLease } from './lease.ts'
 import { begin, checkName, decode, done, encode, notDone, type Run, takeOver } from './ledger.ts'
@@ -62,39 +62,6 @@ export interface Standing {
   isCompleted(): boolean
 }
 
-/** A running effect. */
-interface Frame {
-  readonly effects: Effects
-  readonly name: string
-  readonly tx: Tx | undefined
-  readonly outer: Frame | undefined
-  /** The last effect begun inside it, in its transaction, or call of enqueue. */
-  turn: Promise<unknown> | undefined
-  isRunning: boolean
-}
-
-const frames = new AsyncLocalStorage<Frame>()
-const turns = new WeakMap<Tx, { turn: Promise<unknown> | undefined }>()
-
-function* framesFrom(frame: Frame | undefined): Generator<Frame> {
-  for (let next = frame; next !== undefined; next = next.outer) if (next.isRunning) yield next
-}
-
-/** Savepoints of one transaction end in the reverse order of their beginning, so effects and enqueues that are not nested take turns. */
-export async function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
-  const around = [...framesFrom(frames.getStore())].find((frame) => frame.tx === tx)
-  const line = around ?? turns.get(tx) ?? { turn: undefined }
-  if (around === undefined) turns.set(tx, line)
-  const own = line.turn === undefined ? work() : line.turn.then(work)
-  const ended = own
-    .catch(() => {})
-    .then(() => {
-      if (line.turn === ended) line.turn = undefined
-    })
-  line.turn = ended
-  return own
-}
-
 /** The effects that an attempt has begun and run. */
 export class Effects {
   readonly #lane: Lane
@@ -122,8 +89,8 @@ export class Effects {
     }
     if (tx !== undefined) checkTx(tx)
     if (this.#ended) throw new LeaseLostError(this.#lease)
-    for (const frame of framesFrom(frames.getStore())) {
-      if (frame.effects !== this || frame.name !== name) continue
+    for (const frame of framesAround()) {
+      if (frame.owner !== this || frame.name !== name) continue
       throw new InvalidOptionError('name', `once(${JSON.stringify(name)}) was called inside its own effect`)
     }
     const running = this.#running.get(name)
@@ -135,7 +102,7 @@ export class Effects {
       )
     }
     const call = new Call(this.#lane, this.#lease, this.#standing.isLost, this.#idle, name, ifUnknown, tx)
-    const run = () => call.run((own) => this.#inFrame(name, own, effect))
+    const run = () => call.run((own) => inFrame({ owner: this, name, tx: own }, async () => effect(own)))
     const promise = tx === undefined ? run() : inTurn(tx, run)
     const entry = { tx, promise }
     this.#running.set(name, entry)
@@ -147,16 +114,6 @@ export class Effects {
       if (this.#running.get(name) === entry) this.#running.delete(name)
     }
   }) as Once
-
-  async #inFrame(name: string, tx: Tx | undefined, effect: AnyEffect): Promise<unknown> {
-    const outer = frames.getStore()
-    const frame: Frame = { effects: this, name, tx, outer, turn: undefined, isRunning: true }
-    try {
-      return await frames.run(frame, () => effect(tx))
-    } finally {
-      frame.isRunning = false
-    }
-  }
 
   /**
    * Resolves when no effect is running; from then on none begins. The worker waits for this before it releases the job:

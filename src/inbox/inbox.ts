@@ -22,6 +22,7 @@ import { type Connection, connectionOf } from '../db/connection.ts'
 import type { Lane } from '../db/lane.ts'
 import { withTransaction } from '../db/transaction.ts'
 import type { Tx } from '../db/tx.ts'
+import { inTurn } from '../db/tx-line.ts'
 import { beInATransaction } from '../jobs/completion.ts'
 import type { Enqueued } from '../jobs/enqueue.ts'
 import { RECEIVE } from './inbox.sql.ts'
@@ -116,8 +117,10 @@ export class Inbox {
   async firstTime(tx: Tx, eventId: string, options: ReceiveOptions = {}): Promise<boolean> {
     const event = this.#check(eventId, options)
     const lane = this.#connection.lane.within(tx)
-    await beInATransaction(lane)
-    return this.#receive(lane, event)
+    return inTurn(tx, async () => {
+      await beInATransaction(lane)
+      return this.#receive(lane, event)
+    })
   }
 
   /**

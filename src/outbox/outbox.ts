@@ -10,6 +10,7 @@ import { settlingConflicts } from '../db/conflict.ts'
 import { type Connection, connectionOf } from '../db/connection.ts'
 import { numericArray } from '../db/parameters.ts'
 import type { Tx } from '../db/tx.ts'
+import { inTurn } from '../db/tx-line.ts'
 import { storeConfiguration } from '../jobs/configuration.ts'
 import type { ByOption } from '../jobs/operator.ts'
 import type { WorkerOptions } from '../worker/options.ts'
@@ -143,7 +144,7 @@ export class Outbox {
 
   async #publish(tx: Tx, events: ReturnType<typeof encodeEvent>[]): Promise<string[]> {
     const lane = this.#connection.lane.within(tx)
-    await settlingConflicts(false, () => lane.run(PUBLISH, eventColumns(events)))
+    await inTurn(tx, () => settlingConflicts(false, () => lane.run(PUBLISH, eventColumns(events))))
     return events.map(({ id }) => id)
   }
 }

@@ -17,6 +17,7 @@ import type { Connection } from '../db/connection.ts'
 import { Lane } from '../db/lane.ts'
 import { PooledStatements } from '../db/pooled.ts'
 import type { Tx } from '../db/tx.ts'
+import { inTurn } from '../db/tx-line.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
@@ -89,14 +90,15 @@ export class ManualJob<Output = unknown> {
 
   /** Holds the lease until your transaction ends, or throws LeaseLostError. */
   async assertLease(tx: Tx): Promise<void> {
-    await assertLease(this.#lane.within(tx), this.#lease)
+    const lane = this.#lane.within(tx)
+    await inTurn(tx, () => assertLease(lane, this.#lease))
   }
 
   /** Done, with this result. With `tx`, done exactly when that transaction commits. */
   async complete(result?: unknown, options: { readonly tx?: Tx } = {}): Promise<void> {
     checkOptions('complete', options, ['tx'])
     const item = { ...this.#lease, runFrom: this.#claimed.runFrom, result, keepMs: this.#kind.keepMs }
-    if (options.tx !== undefined) return this.#completeWithin(this.#lane.within(options.tx), item)
+    if (options.tx !== undefined) return this.#completeWithin(options.tx, item)
     await this.#untilNotBusy('complete', async () => {
       const { refused, busy } = await complete(this.#lane, this.#worker, [item])
       return refused.length > 0 ? 'refused' : busy.length > 0 ? 'busy' : 'completed'
@@ -140,9 +142,10 @@ export class ManualJob<Output = unknown> {
     if (lost.length > 0) throw new LeaseLostError(this.#lease)
   }
 
-  async #completeWithin(tx: Lane, item: Completion): Promise<void> {
+  async #completeWithin(tx: Tx, item: Completion): Promise<void> {
+    const lane = this.#lane.within(tx)
     this.#completions++
-    await completeWithin(tx, this.#worker, item).catch((error) => {
+    await inTurn(tx, () => completeWithin(lane, this.#worker, item)).catch((error) => {
       if (error instanceof LeaseLostError) this.#completions--
       throw error
     })

@@ -2,6 +2,7 @@ import { LeaseLostError } from '../core/errors.ts'
 import type { Connection } from '../db/connection.ts'
 import type { Lane } from '../db/lane.ts'
 import type { Tx } from '../db/tx.ts'
+import { inTurn } from '../db/tx-line.ts'
 import { effectKey } from '../effects/key.ts'
 import { assertLease } from '../effects/lease.ts'
 import { Effects, type Once } from '../effects/once.ts'
@@ -87,7 +88,8 @@ export class RunningJob implements Job {
     // From here on only the database knows: the caller may drop the error, and the transaction may commit.
     this.#held.completions++
     const item = { ...claimed, result, keepMs: handler.kind.keepMs }
-    await completeWithin(this.#lane.within(tx), this.#worker, item).catch((error) => {
+    const lane = this.#lane.within(tx)
+    await inTurn(tx, () => completeWithin(lane, this.#worker, item)).catch((error) => {
       // This call changed nothing; another one may have.
       if (error instanceof LeaseLostError) this.#held.completions--
       throw error
@@ -109,7 +111,8 @@ export class RunningJob implements Job {
   }
 
   async assertLease(tx: Tx): Promise<void> {
-    await assertLease(this.#lane.within(tx), this.#claimed)
+    const lane = this.#lane.within(tx)
+    await inTurn(tx, () => assertLease(lane, this.#claimed))
   }
 
   async progress(note: unknown): Promise<void> {

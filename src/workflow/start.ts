@@ -7,6 +7,7 @@ import { checkOptions } from '../core/options.ts'
 import { encodeInput } from '../core/storable.ts'
 import { connectionOf } from '../db/connection.ts'
 import type { Tx } from '../db/tx.ts'
+import { inTurn } from '../db/tx-line.ts'
 import type { Enqueued } from '../jobs/enqueue.ts'
 import type { JobId } from '../jobs/job.ts'
 import { RunFinishedError, RunNotFoundError } from './errors.ts'
@@ -78,13 +79,15 @@ export async function signal(
   checkOptions('signal', options, ['tx', 'idempotencyKey'])
   const { tx, idempotencyKey } = options
   const lane = tx === undefined ? connection.lane : connection.lane.within(tx)
-  const [row] = await lane.run<'outcome'>(SIGNAL, [
+  const values = [
     workflow.name,
     checkText('runId', runId, 1_000),
     checkSignalName(name),
     payload === undefined ? null : encodeInput(payload),
     idempotencyKey === undefined ? null : checkText('idempotencyKey', idempotencyKey, 1_000),
-  ])
+  ]
+  const send = () => lane.run<'outcome'>(SIGNAL, values)
+  const [row] = tx === undefined ? await send() : await inTurn(tx, send)
   const outcome = row!.outcome!
   if (outcome === 'not_found') throw new RunNotFoundError(workflow.name, runId)
   if (outcome === 'finished') throw new RunFinishedError(workflow.name, runId)

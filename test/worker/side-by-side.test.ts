@@ -1,7 +1,10 @@
-// Calls of enqueue() and effects that run side by side in one transaction.
+// Calls that run side by side in one transaction.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Inbox } from '../../src/inbox/index.ts'
 import { kind, withTransaction } from '../../src/index.ts'
+import { Outbox } from '../../src/outbox/index.ts'
+import { handleRuns, signal, start, workflow } from '../../src/workflow/index.ts'
 import { claimed } from '../support/effects.ts'
 import { count, scene } from '../support/worker.ts'
 
@@ -53,4 +56,36 @@ test('an effect and an enqueue beside it in one transaction do not undo each oth
   })
   assert.equal(await count(db, 'from note'), 2)
   assert.equal(await count(db, `from leasehold.job where kind = 'mail'`), 3)
+})
+
+test('a conflict does not undo an event, a receipt, a signal or a completion beside it', async (t) => {
+  const { lh, db } = await scene(t)
+  const waits = workflow<null, unknown>('waits', {}, async (run) => run.signal('go'))
+  await start(lh, waits, null, { runId: 'r' })
+  await lh.drain([handleRuns(waits)])
+  await lh.enqueue(mail, { to: 'ada' }, { idempotencyKey: 'k' })
+  const job = await claimed(lh)
+  await withTransaction(db.pool, async (tx) => {
+    const conflicting = () =>
+      lh.enqueueMany(mail, [{ input: { to: 'undone' } }, { input: { to: 'bob' }, idempotencyKey: 'k' }], { tx })
+    const beside = [
+      () => new Outbox(lh, { source: '/test' }).publish(tx, { type: 'mail.sent', key: 'k' }),
+      () => new Inbox(lh, { source: 'orders' }).firstTime(tx, 'e1'),
+      () => signal(lh, waits, 'r', 'go', 1, { tx }),
+      () => job.complete('done', { tx }),
+    ]
+    for (const call of beside) {
+      const ended = await Promise.allSettled([conflicting(), call()])
+      assert.deepEqual(
+        ended.map(({ status }) => status),
+        ['rejected', 'fulfilled'],
+        String(call),
+      )
+    }
+  })
+  assert.equal(await count(db, 'from leasehold.event'), 1)
+  assert.equal(await count(db, 'from leasehold.inbox'), 1)
+  assert.equal((await lh.get(job.id))?.status, 'completed')
+  await lh.drain([handleRuns(waits)])
+  assert.equal(await count(db, `from leasehold.jobs where kind = '${waits.kind.name}' and status = 'completed'`), 1)
 })
