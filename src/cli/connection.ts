@@ -80,6 +80,8 @@ const UNREACHABLE = new Set([
   '57P01',
   '57P02',
 ])
+/** A statement was cancelled by statement_timeout, or a lock was not granted within lock_timeout. */
+const TOO_SLOW = new Set(['57014', '55P03'])
 const REFUSED = new Set(['28P01', '28000', '3D000', '53300', '57P03', '42501', '25006'])
 
 /** One line that states what to do; undefined: a bug, which is shown whole. */
@@ -87,6 +89,8 @@ export function explain(error: unknown): string | undefined {
   if (error instanceof Failure) return error.message
   const { code, message } = (error ?? {}) as { code?: string; message?: string }
   if (error instanceof LeaseholdError) return message
+  if (TOO_SLOW.has(code ?? ''))
+    return `the database took too long: ${message}; look for locks and load, and run the command again`
   if (UNREACHABLE.has(code ?? '') || /timeout|terminated|SASL|getaddrinfo/i.test(message ?? ''))
     return unreachable(error)
   if (REFUSED.has(code ?? '')) return `the database refused: ${message}; check --url and the rights of its role`

@@ -17,6 +17,7 @@ export function nextStep(answer: Why): string | undefined {
       return 'start a worker with a handler for it; leasehold workers lists those that run'
     case 'no_owner':
     case 'lease_expired':
+    case 'expired':
       return 'leasehold workers'
     default:
       return undefined

@@ -149,7 +149,7 @@ export const redrive: Command = {
       if (found > 0) call.confirm(`redrive ${lettersText(found)}${paceText(found, rate)}`, database)
       const redriven = await redriveAll(call, database, fitting, rate)
       call.print({ found, redriven }, () => (found === 0 ? NONE : `Redriven: ${redriven} of ${found}.\n`))
-      return 0
+      return call.io.signal.aborted ? 1 : 0
     }),
 }
 
@@ -203,8 +203,9 @@ async function redriveAll(
   const size = Math.min(rate ?? BATCH, BATCH)
   const pauseMs = rate === undefined ? 0 : (size / rate) * 1_000
   let revived = 0
-  for (let from = 0; from < letters.length && !call.io.signal.aborted; from += size) {
+  for (let from = 0; from < letters.length; from += size) {
     if (from > 0 && pauseMs > 0) await sleep(pauseMs, call.io.signal)
+    if (call.io.signal.aborted) break
     const ids = letters.slice(from, from + size).map(({ id }) => id)
     revived += (await database.leasehold.redrive(ids, byOf(call))).length
   }

@@ -63,5 +63,6 @@ export const FIND_HELD_TRANSACTIONS = `-- inspect.find_held_transactions
 select a.pid, a.usename, a.application_name, a.state, extract(epoch from now() - a.xact_start) * 1000 as for_ms
 from pg_stat_activity a
 where a.xact_start <= now() - $1 * interval '1 ms' and a.datname = current_database() and a.backend_type = 'client backend'
+  and a.pid <> pg_backend_pid()
 order by a.xact_start
 limit 20`

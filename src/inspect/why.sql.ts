@@ -3,6 +3,7 @@
 //   $1 job id  $2 cap
 export const WHY_PENDING = `-- inspect.why_pending
 select j.queue, j.kind, j.blocked, j.crashes, j.attempts, j.max_attempts, j.line, j.partition_key, array_to_json(j.waiting_for) as waiting_for,
+  j.expires_at <= leasehold.clock() as is_expired, extract(epoch from j.expires_at) * 1000 as expires_ms,
   j.available_at > leasehold.clock() as is_future, extract(epoch from j.available_at) * 1000 as available_ms,
   (select extract(epoch from p.at) * 1000 from leasehold.pause p where p.queue = j.queue limit 1) as queue_paused_ms,
   (select extract(epoch from p.at) * 1000 from leasehold.pause p where p.kind = j.kind limit 1) as kind_paused_ms,

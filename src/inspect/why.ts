@@ -28,6 +28,7 @@ type Because =
     }
   | { readonly because: 'lease_held'; readonly worker: string; readonly until: Date; readonly cancelRequested: boolean }
   | { readonly because: 'lease_expired'; readonly worker: string; readonly at: Date }
+  | { readonly because: 'expired'; readonly at: Date }
   | { readonly because: 'not_due'; readonly until: Date }
   | {
       readonly because: 'retry'
@@ -103,6 +104,8 @@ type Column =
   | 'line'
   | 'partition_key'
   | 'waiting_for'
+  | 'is_expired'
+  | 'expires_ms'
   | 'is_future'
   | 'available_ms'
   | 'queue_paused_ms'
@@ -119,6 +122,7 @@ async function whyPending(lane: Lane, row: Row<Column>, error: string | null): P
   const queue = row.queue!
   const kind = row.kind!
   const workers = Number(row.handlers)
+  if (row.is_expired === 't') return { because: 'expired', at: new Date(Number(row.expires_ms)) }
   if (row.blocked === 't') return whyBlocked(row)
   const future = whyFuture(row, error)
   if (future !== undefined) return future
@@ -201,6 +205,8 @@ function sentenceOf(of: Because): string {
       return `Worker ${of.worker} holds its lease until ${time(of.until)}${of.cancelRequested ? ', and was asked to cancel it' : ''}.`
     case 'lease_expired':
       return `The lease of worker ${of.worker} expired at ${time(of.at)}. The next sweep of a live worker reclaims it.`
+    case 'expired':
+      return `It expired at ${time(of.at)}, before a worker started it. A live worker makes it a dead letter soon.`
     case 'not_due':
       return `It is not due until ${time(of.until)}.`
     case 'retry':

@@ -195,3 +195,22 @@ async function running({ pool }: Scene['db'], label: string, kinds: string, queu
     [label, kinds, queues],
   )
 }
+
+test('a statement that waits too long for a lock is one line about locks', async (t) => {
+  const { db } = await scene(t)
+  const impatient = new URL(db.url)
+  impatient.searchParams.set('options', '-c lock_timeout=1ms')
+  const session = await db.connect()
+  await session.query('begin')
+  await session.query('lock leasehold.dead_letter in access exclusive mode')
+  const { code, err } = await command(impatient.href, 'redrive', '--preview')
+  await session.query('rollback')
+  assert.equal(code, 2)
+  assert.match(err, /^leasehold: the database took too long: [^\n]*; look for locks and load[^\n]*\n$/)
+})
+
+test('status does not report its own transaction', async (t) => {
+  const { db } = await scene(t)
+  const { code, out } = await command(db.url, 'status', '--json', '--open-transaction', '0s')
+  assert.deepEqual([code, JSON.parse(out).trouble], [0, []])
+})

@@ -23,6 +23,14 @@ test('a job without a worker has no handler, one that is scheduled is not due', 
   assert.equal((await lh.why(later.jobId)).because, 'not_due')
 })
 
+test('a job that no worker started in time has expired, until a worker makes it a dead letter', async (t) => {
+  const { lh, db } = await scene(t)
+  const { jobId } = await lh.enqueue(mail, { to: 'a' }, { expiresAt: new Date(Date.now() + 3_600_000) })
+  assert.equal((await lh.why(jobId)).because, 'no_handler')
+  await db.clock.advance('61m')
+  assert.equal((await lh.why(jobId)).because, 'expired')
+})
+
 test('a paused queue or kind is the reason while the job is due', async (t) => {
   const { lh } = await scene(t)
   const { jobId } = await lh.enqueue(mail, { to: 'a' })
