@@ -19,7 +19,7 @@ export interface Database {
   readonly leasehold: Leasehold
   readonly connection: Connection
   readonly lane: Lane
-  /** Such as `shop on 10.0.0.7:5432`. */
+  /** Such as `shop on 10.0.0.7:5432`, with the schema if it is not the default. */
   readonly name: string
   close(): Promise<void>
 }
@@ -42,10 +42,11 @@ export async function open(target: Target, env: Env): Promise<Database> {
   const leasehold = connect(target, env)
   const connection = connectionOf('cli', leasehold)
   try {
-    const name = await reach(connection)
+    const database = await reach(connection)
     await checkSchema(connection.pool, { schema: connection.schema }).catch((error: unknown) => {
-      throw error instanceof SchemaError ? new Failure(misfit(error, name)) : error
+      throw error instanceof SchemaError ? new Failure(misfit(error, database)) : error
     })
+    const name = connection.schema === 'leasehold' ? database : `${database}, schema ${connection.schema}`
     return { leasehold, connection, lane: connection.lane, name, close: () => leasehold.close() }
   } catch (error) {
     await leasehold.close()
@@ -53,7 +54,7 @@ export async function open(target: Target, env: Env): Promise<Database> {
   }
 }
 
-/** The first statement on a database: returns its name, such as `shop on 10.0.0.7:5432`. Any error is one of the connection. */
+/** The first statement on a database: returns its name. Any error is one of the connection. */
 export async function reach({ lane }: Connection): Promise<string> {
   try {
     return neutral(await describeDatabase(lane))

@@ -95,6 +95,7 @@ test('migrate makes a schema, prints it and checks it', async (t) => {
   assert.equal((await command(db.url, 'migrate', '--check', '--schema', 'other')).code, 1)
   assert.match((await command(db.url, 'migrate', '--schema', 'other')).out, /Schema other is at level \d+, in database/)
   assert.equal((await command(db.url, 'migrate', '--check', '--schema', 'other')).code, 0)
+  assert.match((await command(db.url, 'status', '--schema', 'other')).out, /, schema other\n/)
   assert.match((await command(undefined, 'migrate', '--print')).out, /^create schema if not exists "leasehold"/)
 })
 
