@@ -20,7 +20,7 @@ import type { Lane } from '../db/lane.ts'
 import type { OwnedBuckets } from '../jobs/claim.ts'
 import type { Worker } from '../jobs/job.ts'
 import type { Line } from '../jobs/lines.ts'
-import { beat, type Epoch, type EpochId, type RingState, seatsOf } from '../jobs/ring.ts'
+import { beat, type Epoch, type EpochId, type RingState, type Strategies, seatsOf } from '../jobs/ring.ts'
 import { BucketSet } from '../ring/bits.ts'
 import { SeatTakenError } from '../ring/errors.ts'
 import { ringMap } from '../ring/map.ts'
@@ -81,8 +81,10 @@ export class RingMember {
   readonly #seatLeaseMs: number
   #has: EpochId | undefined
   #seat: number | undefined
-  /** By queue on the ring: what it may claim. */
+  /** By queue that is or was on the ring: what it, and no other, may claim. */
   #allowed: ReadonlyMap<string, BucketSet> = new Map()
+  /** Queues that are off: any worker may claim from all of their lines. */
+  #off: ReadonlySet<string> = new Set()
   #lines: readonly Line[] | undefined
   #usableUntil = Number.POSITIVE_INFINITY
   #isWaiting = false
@@ -100,7 +102,7 @@ export class RingMember {
     if (this.#allowed.size === 0) return undefined
     this.#dropIfLate()
     this.#lines ??= this.#queues.flatMap((queue) => {
-      const buckets = [...(this.#allowed.get(queue) ?? NONE)]
+      const buckets = [...(this.#off.has(queue) ? BucketSet.all() : this.#nowIn(queue))]
       return [{ queue, line: 0 }, ...buckets.map((bucket) => ({ queue, line: bucket + 1 }))]
     })
     return this.#lines
@@ -110,7 +112,9 @@ export class RingMember {
   get owned(): OwnedBuckets | undefined {
     if (this.#allowed.size === 0) return undefined
     this.#dropIfLate()
-    return new Map([...this.#allowed].map(([queue, buckets]) => [queue, buckets.bytes]))
+    return new Map(
+      [...this.#allowed].map(([queue, buckets]) => [queue, (this.#off.has(queue) ? BucketSet.all() : buckets).bytes]),
+    )
   }
 
   owns(queue: string, key: string): Ownership | undefined {
@@ -138,22 +142,29 @@ export class RingMember {
     }
     if (state.seat === undefined || state.seat === null) {
       this.#leaveEpoch()
-      this.#allow(this.#withoutSeat(state), 0)
+      const concerned = this.#queues.filter((queue) => state.strategies[queue] !== undefined)
+      this.#allow(new Map(concerned.map((queue) => [queue, NONE])), 0, this.#offIn(state.strategies))
       if (state.seat === null && this.#isDivided(state)) throw new SeatTakenError(this.#options.seat)
       return IDLE_BEAT_MS
     }
     this.#seat = state.seat
     this.#usableUntil = sentAt + USABLE_PART * this.#seatLeaseMs
-    const owned = this.#ownedIn(state.epochs[state.epoch]!, state.seat)
+    const epoch = state.epochs[state.epoch]!
+    const owned = this.#ownedIn(epoch, state.seat)
+    const off = this.#offIn(epoch.strategies)
     if (this.#has?.epoch !== state.epoch || this.#has.salt !== state.salt) {
-      this.#allow(new Map([...owned].map(([queue, set]) => [queue, this.#nowIn(queue).and(set)])), state.epoch)
+      this.#allow(new Map([...owned].map(([queue, set]) => [queue, this.#nowIn(queue).and(set)])), state.epoch, off)
       await this.#options.claimsAnswered()
       this.#has = { epoch: state.epoch, salt: state.salt }
       this.#waitsSince = monotonicMs()
       return 0
     }
     const taken = this.#stillOfOthers(state)
-    this.#allow(new Map([...owned].map(([queue, set]) => [queue, set.minus(taken.get(queue) ?? NONE)])), state.epoch)
+    this.#allow(
+      new Map([...owned].map(([queue, set]) => [queue, set.minus(taken.get(queue) ?? NONE)])),
+      state.epoch,
+      off,
+    )
     this.#isWaiting = [...owned].some(([queue, set]) => set.size > this.#nowIn(queue).size)
     if (!this.#isWaiting) return this.#seatLeaseMs / BEATS_PER_LEASE
     if (monotonicMs() - (this.#waitsSince ?? Number.POSITIVE_INFINITY) >= LONG_WAIT_PART * this.#seatLeaseMs) {
@@ -190,9 +201,8 @@ export class RingMember {
   }
 
   /** Off: any worker may. */
-  #withoutSeat({ strategies }: RingState): Map<string, BucketSet> {
-    const concerned = this.#queues.filter((queue) => strategies[queue] !== undefined)
-    return new Map(concerned.map((queue) => [queue, strategies[queue] === 'off' ? BucketSet.all() : NONE]))
+  #offIn(strategies: Strategies): Set<string> {
+    return new Set(this.#queues.filter((queue) => strategies[queue] === 'off'))
   }
 
   #ownedIn(epoch: Epoch, seat: number): Map<string, BucketSet> {
@@ -200,7 +210,7 @@ export class RingMember {
     const owned = new Map<string, BucketSet>()
     for (const queue of this.#queues) {
       const strategy = strategies[queue]
-      if (strategy === 'off') owned.set(queue, BucketSet.all())
+      if (strategy === 'off') owned.set(queue, NONE)
       else if (strategy !== undefined)
         owned.set(queue, BucketSet.ownedBy(ringMap(strategy, seatsOf(epoch, queue)), seat))
     }
@@ -238,12 +248,14 @@ export class RingMember {
     this.#allow(new Map([...this.#allowed.keys()].map((queue) => [queue, NONE])), this.#has?.epoch ?? 0)
   }
 
-  #allow(allowed: ReadonlyMap<string, BucketSet>, epoch: number): void {
+  #allow(allowed: ReadonlyMap<string, BucketSet>, epoch: number, off: ReadonlySet<string> = new Set()): void {
     const before = this.#allowed
+    let hasChanged =
+      before.size !== allowed.size || this.#queues.some((queue) => this.#off.has(queue) !== off.has(queue))
     this.#allowed = allowed
+    this.#off = off
     this.#lines = undefined
     const { events, onChange } = this.#options
-    let hasChanged = before.size !== allowed.size
     for (const queue of new Set([...before.keys(), ...allowed.keys()])) {
       const [was, is] = [before.get(queue) ?? NONE, allowed.get(queue) ?? NONE]
       const [lost, gained] = [was.minus(is), is.minus(was)]

@@ -27,6 +27,39 @@ test('a seat on an epoch in which the queue was off may hold any bucket', async 
   assertDivided([one, two], 'other')
 })
 
+test('who claims from a queue that is off owns none of its keys, and is told when it does again', async (t) => {
+  const { configure, member } = await ring(t)
+  await configure('consistent', 'other')
+  await configure('consistent')
+  const members = [1, 2].map((n) => member(`${n}`, { queues: ['other', 'q'] })) as [TestMember, TestMember]
+  const changesOf = (kind: 'gained' | 'lost', each: TestMember) =>
+    each[kind].filter(({ queue }) => queue === 'q').flatMap(({ buckets }) => buckets)
+  const owners = () => members.filter((each) => each.ring.owns('q', 'k') !== undefined).length
+  await settleAll(members)
+  assert.equal(owners(), 1)
+  const before = members.map((each) => each.buckets())
+  for (const each of members) {
+    each.gained.length = 0
+    each.lost.length = 0
+  }
+  await configure('off')
+  await settleAll(members)
+  for (const each of members) assert.equal(each.buckets().size, 1_024)
+  assert.equal(owners(), 0)
+  for (const [index, each] of members.entries()) {
+    assert.deepEqual(new Set(changesOf('lost', each)), before[index], 'the other may claim from them, too')
+    assert.deepEqual(changesOf('gained', each), [])
+  }
+  await configure('consistent')
+  await settleAll(members)
+  assertDivided(members)
+  assert.equal(owners(), 1)
+  for (const [index, each] of members.entries()) {
+    assert.deepEqual(new Set(changesOf('gained', each)), before[index])
+    assert.equal(changesOf('lost', each).length, before[index]!.size, 'nothing is lost a second time')
+  }
+})
+
 test('a queue that goes to another strategy, and off, is no problem for its workers', async (t) => {
   const { configure, member, db } = await ring(t)
   await configure('consistent')
