@@ -218,7 +218,8 @@ export class RingMember {
   }
 
   /** What seats that have not acknowledged the epoch may still claim. An epoch that is not on record any more may be anything. */
-  #stillOfOthers({ others, epochs, strategies }: RingState): Map<string, BucketSet> {
+  #stillOfOthers({ others, epochs, epoch: latest }: RingState): Map<string, BucketSet> {
+    const { strategies } = epochs[latest]!
     const taken = new Map<string, BucketSet>()
     for (const { seat, epoch } of others) {
       const known = epochs[epoch]

@@ -60,6 +60,20 @@ test('who claims from a queue that is off owns none of its keys, and is told whe
   }
 })
 
+test('a queue that is switched off while its epoch is acknowledged has one owner of a bucket until the next', async (t) => {
+  const { configure, member } = await ring(t)
+  await configure('consistent', 'other')
+  await configure('modulo')
+  const queues = ['other', 'q']
+  const [one, two, three] = [member('one', { queues }), member('two', { queues }), member('three', { queues })]
+  await settleAll([one, two, three])
+  await three.ring.leave()
+  assert.equal(await two.ring.tick(), 0)
+  await configure('off')
+  await two.ring.tick()
+  assertDisjoint([one, two])
+})
+
 test('a queue that goes to another strategy, and off, is no problem for its workers', async (t) => {
   const { configure, member, db } = await ring(t)
   await configure('consistent')
