@@ -221,22 +221,24 @@ export class RingMember {
   #stillOfOthers({ others, epochs, epoch: latest }: RingState): Map<string, BucketSet> {
     const { strategies } = epochs[latest]!
     const taken = new Map<string, BucketSet>()
-    for (const { seat, epoch } of others) {
-      const known = epochs[epoch]
-      for (const queue of this.#queues) {
-        if (strategies[queue] === undefined || strategies[queue] === 'off') continue
-        const theirs = known === undefined ? BucketSet.all() : this.#ownedBy(known, queue, seat)
-        taken.set(queue, (taken.get(queue) ?? NONE).or(theirs))
+    for (const queue of this.#queues) {
+      if (strategies[queue] === undefined || strategies[queue] === 'off') continue
+      const ownedIn = new Map<number, (seat: number) => BucketSet>() // A map takes milliseconds with many seats.
+      for (const { seat, epoch } of others) {
+        const ownedBy = ownedIn.get(epoch) ?? this.#divided(epochs[epoch], queue)
+        ownedIn.set(epoch, ownedBy)
+        taken.set(queue, (taken.get(queue) ?? NONE).or(ownedBy(seat)))
       }
     }
     return taken
   }
 
-  #ownedBy(epoch: Epoch, queue: string, seat: number): BucketSet {
-    const strategy = epoch.strategies[queue]
-    if (strategy === undefined) return NONE
-    if (strategy === 'off') return BucketSet.all()
-    return BucketSet.ownedBy(ringMap(strategy, seatsOf(epoch, queue)), seat)
+  #divided(epoch: Epoch | undefined, queue: string): (seat: number) => BucketSet {
+    const strategy = epoch?.strategies[queue]
+    if (epoch === undefined || strategy === 'off') return () => BucketSet.all()
+    if (strategy === undefined) return () => NONE
+    const map = ringMap(strategy, seatsOf(epoch, queue))
+    return (seat) => BucketSet.ownedBy(map, seat)
   }
 
   #nowIn(queue: string): BucketSet {

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import type { LogEntry } from '../../src/core/log.ts'
 import type { Lane } from '../../src/db/lane.ts'
 import { enqueue } from '../../src/jobs/enqueue.ts'
+import { ringMap } from '../../src/ring/map.ts'
 import { Events } from '../../src/worker/events.ts'
 import { QueuesWithoutSeats } from '../../src/worker/queues-without-seats.ts'
 import { waitUntilBlocked } from '../support/database.ts'
@@ -72,6 +73,34 @@ test('a queue that is switched off while its epoch is acknowledged has one owner
   await configure('off')
   await two.ring.tick()
   assertDisjoint([one, two])
+})
+
+test('a worker that waits for many others computes the map of an epoch once', async (t) => {
+  const { configure, member, db } = await ring(t)
+  await configure('consistent')
+  const first = member('first')
+  await first.settle()
+  const OTHERS = 300
+  const weight = 10
+  await db.pool.query(
+    `insert into leasehold.seat (number, worker_id, label, weight, queues, epoch, taken_at, expires_at)
+    select 1 + n, gen_random_uuid(), n::text, $2, array['q'], 1, leasehold.clock(), leasehold.clock() + interval '1 h'
+    from generate_series(1, $1::int) n`,
+    [OTHERS, weight],
+  )
+  const seats = Array.from({ length: OTHERS }, (_, index) => ({ number: 1 + index, weight }))
+  const cpuMs = async (work: () => unknown): Promise<number> => {
+    const before = process.cpuUsage()
+    await work()
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / 1_000
+  }
+  await first.settle()
+  await db.pool.query('update leasehold.seat set epoch = 2 where number > 1')
+  const newcomer = member('newcomer')
+  const aMapMs = await cpuMs(() => ringMap('consistent', seats))
+  const beatsMs = await cpuMs(() => newcomer.settle())
+  assert.ok(beatsMs < (OTHERS / 5) * aMapMs, `${beatsMs} ms, and ${aMapMs} ms a map`)
 })
 
 test('a queue that goes to another strategy, and off, is no problem for its workers', async (t) => {
