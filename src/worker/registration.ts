@@ -61,7 +61,8 @@ export class Registration {
    */
   async renew(kinds: readonly Kind[] = []): Promise<number> {
     this.#add(kinds)
-    while (this.#dueInMs <= 0) {
+    // Once, unless there is more to tell: on a slow database the next may be due when this one is answered.
+    for (let isDue = this.#dueInMs <= 0; isDue; isDue = !this.#isKnown) {
       this.#sending ??= this.#send()
       await this.#sending
     }

@@ -1,12 +1,14 @@
 // The registry: which workers run, which ran, and which worker ran a job.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Lane } from '../../src/db/lane.ts'
 import { handle, kind } from '../../src/index.ts'
 import { VERSION } from '../../src/version.ts'
+import { Registration } from '../../src/worker/registration.ts'
 import { behindProxy } from '../support/behind-proxy.ts'
 import { gate } from '../support/gate.ts'
-import { movableTimers } from '../support/movable-clock.ts'
-import { jobRow } from '../support/queue.ts'
+import { movableClock, movableTimers } from '../support/movable-clock.ts'
+import { jobRow, newWorker } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { count, inTime, next, type Scene, scene, statements } from '../support/worker.ts'
 
@@ -140,6 +142,24 @@ for (const how of ['a worker', 'drain']) {
     await drained
   })
 }
+
+test('a beat that takes longer than the time between two is not repeated at once', async (t) => {
+  const clock = movableClock(t, { stands: true })
+  let beats = 0
+  const lane = {
+    run: async () => {
+      clock.pass(6_000)
+      if (++beats > 2) throw new Error('it beats again, and who waits for the first goes on waiting')
+      return [{ outcome: 'joined', silence: 'f' }]
+    },
+  } as unknown as Lane
+  const registration = new Registration({ lane, worker: newWorker(), mode: 'drain' })
+  await registration.renew([task])
+  assert.equal(beats, 1, 'it may claim')
+  await registration.renew([task])
+  assert.equal(beats, 2)
+  await registration.stopped().catch(() => {})
+})
 
 test('a worker that was pruned while it was out of reach is registered again', async (t) => {
   const setting = await scene(t)
