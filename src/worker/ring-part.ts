@@ -17,6 +17,8 @@ export class RingPart implements ClaimedLines {
   readonly #loop: Loop
   readonly #tick: () => Promise<number>
   readonly #events: Events
+  #starting: Promise<void> | undefined
+  #isStopped = false
 
   constructor(options: RingPartOptions) {
     const { stays, lane, queues, onChange, events } = options
@@ -47,12 +49,19 @@ export class RingPart implements ClaimedLines {
 
   /** Resolves when it knows which queues are on the ring, or that the database does not answer. */
   async start(): Promise<void> {
-    await this.#tick().catch((error) => this.#events.problem('looking at the ring', error))
+    if (this.#isStopped) return
+    this.#starting = this.#tick().then(
+      () => {},
+      (error) => this.#events.problem('looking at the ring', error),
+    )
+    await this.#starting
     this.#loop.start()
   }
 
   /** Others take over at once, while handlers go on here. */
   async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#starting // A seat that it is just taking is given back, too.
     await this.#loop.stop()
     await this.#member?.leave().catch(() => {})
   }

@@ -7,8 +7,9 @@ import { enqueue } from '../../src/jobs/enqueue.ts'
 import { ringMap } from '../../src/ring/map.ts'
 import { Events } from '../../src/worker/events.ts'
 import { QueuesWithoutSeats } from '../../src/worker/queues-without-seats.ts'
+import { RingPart } from '../../src/worker/ring-part.ts'
 import { waitUntilBlocked } from '../support/database.ts'
-import { session } from '../support/queue.ts'
+import { newWorker, session } from '../support/queue.ts'
 import { assertDisjoint, assertDivided, ring, SEAT_LEASE_MS, settleAll, type TestMember } from '../support/ring.ts'
 import { until } from '../support/until.ts'
 
@@ -193,6 +194,29 @@ test('a failover that set the epochs back begins others of the same number', asy
   await settleAll(members)
   assertDivided(members)
 })
+
+for (const when of ['before', 'while'] as const) {
+  test(`a worker that is stopped ${when} it takes its seat leaves none`, async (t) => {
+    const { configure, lane, db } = await ring(t)
+    await configure('consistent')
+    const part = new RingPart({
+      lane,
+      worker: newWorker(),
+      queues: ['q'],
+      weight: 1,
+      seat: undefined,
+      leaseMs: 30_000,
+      stays: true,
+      claimsAnswered: async () => {},
+      onChange: () => {},
+      events: new Events(() => {}, 'short'),
+    })
+    const starting = when === 'while' ? part.start() : undefined
+    await part.stop()
+    await (starting ?? part.start())
+    assert.equal((await db.pool.query('select from leasehold.seat')).rowCount, 0)
+  })
+}
 
 test('an acknowledgement that is not committed yet keeps the next epoch from beginning', async (t) => {
   const { configure, member, db } = await ring(t)
