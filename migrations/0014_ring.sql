@@ -145,6 +145,11 @@ begin
     -- The worker of a new seat has claimed nothing yet, so it has nothing to hand over.
     update leasehold.seat s set epoch = latest.number where s.worker_id = of_worker and s.epoch = 0;
   end if;
+  -- No lease is that long: the clock was set back. The seat of a worker that lives is renewed before this is over. Nothing is waited for
+  -- from here on, so the rows of others may be locked.
+  update leasehold.seat s set expires_at = at + interval '10 s' where s.number = any (array(
+    select f.number from leasehold.seat f where f.expires_at > at + interval '15 s' for update skip locked
+  ));
   return jsonb_build_object('seat', mine, 'epoch', latest.number, 'salt', latest.salt, 'strategies', strategies,
     'others', (
       select coalesce(jsonb_agg(jsonb_build_object('seat', s.number, 'epoch', s.epoch)), '[]')

@@ -167,6 +167,18 @@ test('a seat that is deleted by hand is taken again', async (t) => {
   }
 })
 
+test('a seat whose worker has died expires although the clock of the database was set back', async (t) => {
+  const { configure, member, db, pass } = await ring(t)
+  await configure('consistent')
+  const [one, two] = [member('one'), member('two')]
+  await settleAll([one, two])
+  await db.clock.advance('-1 hour')
+  await one.settle()
+  await pass(SEAT_LEASE_MS)
+  await settleAll([one])
+  assertDivided([one])
+})
+
 test('a failover that set the epochs back begins others of the same number', async (t) => {
   const { configure, member, db } = await ring(t)
   await configure('consistent')
