@@ -33,7 +33,7 @@ const PLACES = shuffled(0, BUCKETS)
 const COSTS = expectedCosts()
 
 export function checkWeight(option: string, value: number): number {
-  if (typeof value !== 'number' || !(value > 0 && value <= MAX_WEIGHT)) {
+  if (typeof value !== 'number' || !(Math.fround(value) > 0 && value <= MAX_WEIGHT)) {
     throw new InvalidOptionError(option, `it must be a number above 0, at most ${MAX_WEIGHT}${notThis(value)}`)
   }
   return value
