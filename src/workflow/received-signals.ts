@@ -1,3 +1,4 @@
+import { monotonicMs } from '../core/timer.ts'
 import type { Signal } from './journal.ts'
 
 /** The signals that a run has not consumed, in the order in which they were sent. */
@@ -6,6 +7,9 @@ export class ReceivedSignals {
   /** Also those that were taken: a look that began before their record was stored finds them again. */
   readonly #known = new Set<string>()
   readonly #hasAll: boolean
+  readonly #loadedAt = monotonicMs()
+  /** Names of waits: a signal may have come before them, and after the run was loaded. */
+  readonly #unasked = new Set<string>()
   readonly #receive: (names: readonly string[]) => Promise<readonly Signal[]>
 
   /** Undefined: there are many. Those of a name are asked for when the run waits for it. */
@@ -22,6 +26,28 @@ export class ReceivedSignals {
   async prepare(names: readonly string[]): Promise<void> {
     const missing = this.#hasAll ? [] : names.filter((name) => !this.#byName.has(name))
     if (missing.length > 0) this.add(await this.#receive(missing))
+  }
+
+  /** For a wait. If its time has come since the run was loaded: a signal that came first wins. */
+  async renew(names: readonly string[], until = this.#loadedAt): Promise<void> {
+    const isDue = until > this.#loadedAt && until <= monotonicMs()
+    if (isDue && names.length > 0) this.add(await this.#receive(names))
+    else for (const name of names) this.#unasked.add(name)
+  }
+
+  /** Names that a run which does not park has to ask for. */
+  get unasked(): string[] {
+    return [...this.#unasked]
+  }
+
+  async ask(names: readonly string[]): Promise<void> {
+    if (names.length === 0) return
+    for (const name of names) this.#unasked.delete(name)
+    try {
+      this.add(await this.#receive(names))
+    } catch {
+      // The next signal, or the next claim, looks again.
+    }
   }
 
   /** The first of this name, for one wait only. */

@@ -40,7 +40,7 @@ export class Slice {
   readonly signals: ReceivedSignals
   readonly #names = new Set<string>()
   readonly #waits = new OpenWaits()
-  readonly #alarm = new Alarm(() => this.#lookAgain())
+  readonly #alarm = new Alarm(() => void this.#lookAgain(this.#waits.names))
   #atGate: { resolve(): void; reject(error: unknown): void }[] = []
   #asking: ((isNew: boolean) => void)[] = []
   #isLive: boolean
@@ -208,11 +208,12 @@ export class Slice {
 
   /** Signals that came since: their waits go on. */
   signalled(signals: readonly Signal[]): void {
-    if (!this.#isOver && this.signals.add(signals)) this.#lookAgain()
+    if (!this.#isOver && this.signals.add(signals)) void this.#lookAgain()
   }
 
   /** Waits until `ready` has an answer: when one of these signals comes, or at this time. */
   async wait<T>(names: readonly string[], until: number | undefined, ready: Ready<T>, undoes = false): Promise<T> {
+    await this.signals.renew(names, until)
     if (this.#isOver) return this.abandon()
     // A branch may have passed the gate before the run was to be undone.
     if (this.#isCompensating && !undoes) throw new StoppedError()
@@ -239,7 +240,9 @@ export class Slice {
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
 
-  #lookAgain(): void {
+  async #lookAgain(names: readonly string[] = []): Promise<void> {
+    await this.signals.ask(names)
+    if (this.#isOver) return
     this.#waits.look()
     this.#stillness.watch()
   }
@@ -264,7 +267,8 @@ export class Slice {
     if (this.#isOver) return
     if (this.#busy > 0) {
       // Something runs beside the waits: they end by a timer of this process.
-      this.#alarm.set(this.#waits.until)
+      if (this.signals.unasked.length > 0) void this.#lookAgain(this.signals.unasked)
+      else this.#alarm.set(this.#waits.until)
     } else if (this.replay.isDelivering) this.#stillness.watch()
     else if (!this.#isLive) this.#endReplay()
     else if (this.#waits.size > 0) this.#park()

@@ -229,3 +229,35 @@ test('a signal is received once, also if the worker looks for it twice in one st
   goes.open()
   assert.deepEqual((await lh.waitFor(jobId)).result, [1, 2])
 })
+
+test('a signal that came first wins over a timeout while another branch runs', { timeout: 20_000 }, async (t) => {
+  const { lh } = await scene(t)
+  const other = gate()
+  const flow = workflow<null, unknown>('flow', {}, async (run) => {
+    const asks = async () => {
+      await run.step('first', () => signal(lh, flow, 'r', 'go', 7))
+      const first = await run.any({ go: run.signal('go'), late: run.sleep('1s') })
+      other.open()
+      return first
+    }
+    const [first] = await Promise.all([asks(), run.step('other', () => other.opened)])
+    return first
+  })
+  const { jobId } = await start(lh, flow, null, { runId: 'r' })
+  await lh.drain([handleRuns(flow)])
+  assert.deepEqual((await lh.get(jobId))!.result, { name: 'go', value: 7 })
+})
+
+test('a signal that came before a sleep was over wins, also if the sleep is over when the run waits for both', async (t) => {
+  const { lh } = await scene(t)
+  const flow = workflow<null, unknown>('flow', {}, async (run) => {
+    const late = run.sleep(1)
+    await run.any({ ready: run.signal('ready'), late })
+    await run.step('send', () => signal(lh, flow, 'r', 'go', 7))
+    return run.any({ go: run.signal('go'), late })
+  })
+  const { jobId } = await start(lh, flow, null, { runId: 'r' })
+  await signal(lh, flow, 'r', 'ready')
+  await lh.drain([handleRuns(flow)])
+  assert.deepEqual((await lh.get(jobId))!.result, { name: 'go', value: 7 })
+})
