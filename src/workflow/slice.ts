@@ -149,7 +149,7 @@ export class Slice {
   /** Resolves when the run may do something new. */
   async gate(call?: Call): Promise<void> {
     await this.#gate(call)
-    await this.#recordedFirst
+    if (call?.type !== 'compensation') await this.#recordedFirst // It was refused, if the run is being undone.
   }
 
   async #gate(call?: Call): Promise<void> {

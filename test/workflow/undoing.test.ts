@@ -145,3 +145,21 @@ test('a step is the target before a wait of the same name', async (t) => {
     assert.equal(await codeOf(() => retryFrom(lh, flow, 'r', from as never)), 'INVALID_OPTION')
   }
 })
+
+test('a run that is cancelled in front of a patch is undone', async (t) => {
+  const { lh } = await scene(t)
+  const clock = await testClock(lh)
+  const done: string[] = []
+  let isFixed = false
+  const flow = workflow<null, void>('flow', {}, async (run) => {
+    await run.step('a', { compensate: () => void done.push('-a') }, () => void done.push('a'))
+    if (!isFixed) throw new Error('a bug')
+    if (run.patched('b')) await run.step('b', () => void done.push('b'))
+  })
+  const run = await start(lh, flow, null)
+  await lh.drain([handleRuns(flow)])
+  isFixed = true
+  await lh.cancel(run.jobId)
+  const job = await clock.runToEnd([handleRuns(flow)], run)
+  assert.deepEqual([job.status, done], ['cancelled', ['a', '-a']])
+})
