@@ -9,21 +9,26 @@ import type { Loaded } from './journal.ts'
  */
 export class Cancellation {
   /** On the monotonic clock. */
-  readonly deadlineAt: number
+  readonly #deadlineAt: number
   readonly #jobId: JobId
   readonly #wasUndoing: boolean
   #error: CancelRequestedError | TimedOutError | undefined
 
   constructor(jobId: JobId, { startedAt, cancelled, entries }: Loaded, deadlineMs: number | undefined) {
     this.#jobId = jobId
-    this.deadlineAt = startedAt + (deadlineMs ?? Number.POSITIVE_INFINITY)
+    this.#deadlineAt = startedAt + (deadlineMs ?? Number.POSITIVE_INFINITY)
     this.#wasUndoing = entries.some(({ type }) => type === 'compensation')
     if (cancelled !== undefined) this.request()
-    else if (this.deadlineAt <= monotonicMs()) this.#error = new TimedOutError('The run', deadlineMs!)
+    else if (this.#deadlineAt <= monotonicMs()) this.#error = new TimedOutError('The run', deadlineMs!)
   }
 
   get isCancelled(): boolean {
     return this.#error !== undefined
+  }
+
+  /** When a run that waits must hear of its deadline. Not again while it is being undone, or it would never wait. */
+  get wakesAt(): number {
+    return this.isCancelled ? Number.POSITIVE_INFINITY : this.#deadlineAt
   }
 
   get isLate(): boolean {

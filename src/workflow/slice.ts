@@ -301,7 +301,7 @@ export class Slice {
 
   #park(): void {
     const { names } = this.#waits
-    const until = Math.min(this.cancellation.deadlineAt, this.#waits.until)
+    const until = Math.min(this.cancellation.wakesAt, this.#waits.until)
     const delayMs = Math.min(Math.max(0, until - monotonicMs()), CENTURY_MS)
     // Without names, if it knows of its cancellation: then a request for it does not wake the run (job.settle).
     this.#stop(new Snooze(delayMs, this.cancellation.isCancelled ? undefined : names))

@@ -1,7 +1,7 @@
 // Compensations that fail: what becomes of the others, of the run, and how an operator lets it go on.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Fatal } from '../../src/index.ts'
+import { Cancel, Fatal } from '../../src/index.ts'
 import { testClock } from '../../src/testing/index.ts'
 import { getRun, handleRuns, type Run, retryFrom, signal, start, workflow } from '../../src/workflow/index.ts'
 import { codeOf, scene } from '../support/worker.ts'
@@ -162,4 +162,21 @@ test('a run that is cancelled in front of a patch is undone', async (t) => {
   await lh.cancel(run.jobId)
   const job = await clock.runToEnd([handleRuns(flow)], run)
   assert.deepEqual([job.status, done], ['cancelled', ['a', '-a']])
+})
+
+test('a run that is undone after its deadline waits for the next attempt of a compensation', async (t) => {
+  const { lh } = await scene(t)
+  const clock = await testClock(lh)
+  let slices = 0
+  const flow = workflow<null, void>('flow', { deadline: '1d', retry: { backoff: { first: '1h' } } }, async (run) => {
+    if (++slices > 9) throw new Cancel('it is executed all the time')
+    const undo = () => {
+      if (slices < 3) throw new Error('not yet')
+    }
+    await run.step('a', { compensate: undo }, () => 1)
+    await run.sleep('7d')
+  })
+  const run = await start(lh, flow, null)
+  const job = await clock.runToEnd([handleRuns(flow)], run)
+  assert.deepEqual([job.status, slices], ['dead_letter', 3])
 })
