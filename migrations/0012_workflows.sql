@@ -362,6 +362,12 @@ begin
   where signal.job_id = rewind.job_id and signal.id = any (array(
     select s.signal_id from leasehold.step s where s.job_id = rewind.job_id and s.place >= from_place and s.signal_id is not null
   ));
+  -- The ends of jobs that it starts or joins again: it hears of them anew, and how they ended may have changed.
+  delete from leasehold.signal
+  where not is_compensation and signal.job_id = rewind.job_id and signal.name = any (array(
+    select 'job ' || s.child_id from leasehold.step s where s.job_id = rewind.job_id and s.child_id is not null
+    group by s.child_id having min(s.place) >= from_place
+  ));
   delete from leasehold.step s where s.job_id = rewind.job_id and s.place >= from_place
     and (not is_compensation or (s.type = 'compensation' and s.name = step_name and s.nth = of_nth));
   if run.is_pending then

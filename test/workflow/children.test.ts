@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connectionOf } from '../../src/db/connection.ts'
 import { Lane } from '../../src/db/lane.ts'
-import { handle, kind, withTransaction } from '../../src/index.ts'
+import { Fatal, handle, kind, withTransaction } from '../../src/index.ts'
 import { CANCEL } from '../../src/jobs/operator.sql.ts'
 import { wakeSignalled } from '../../src/jobs/signals.ts'
-import { handleRuns, type Run, start, workflow } from '../../src/workflow/index.ts'
+import { testClock } from '../../src/testing/index.ts'
+import { handleRuns, type Run, retryFrom, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { count, next, scene, statements } from '../support/worker.ts'
@@ -198,4 +199,24 @@ test('a run that joins a job which is not a run asks until that is not executed'
   await held!.complete(8)
   await drained
   assert.equal((await lh.get(jobId))!.result, 8)
+})
+
+test('a child that was redriven and has completed has its result in a run that is retried from there', async (t) => {
+  const { lh } = await scene(t)
+  const clock = await testClock(lh)
+  let isBroken = true
+  const child = workflow<null, number>('child', {}, async () => {
+    if (isBroken) throw new Fatal('no')
+    return 7
+  })
+  const parent = workflow<null, number>('parent', {}, (run) => Promise.resolve(run.child(child, null)))
+  const handlers = [handleRuns(parent), handleRuns(child)]
+  const run = await start(lh, parent, null, { runId: 'r' })
+  assert.equal((await clock.runToEnd(handlers, run)).status, 'dead_letter')
+  isBroken = false
+  await lh.redrive({ kind: child.kind })
+  await clock.drain(handlers)
+  assert.equal(await retryFrom(lh, parent, 'r', { step: 'child' }), 'retried')
+  const job = await clock.runToEnd(handlers, run)
+  assert.deepEqual([job.status, job.result], ['completed', 7], JSON.stringify(job.lastError))
 })
