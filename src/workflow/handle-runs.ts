@@ -59,6 +59,7 @@ async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: 
     await slice.ended()
     return result
   } catch (error) {
+    slice.hasThrown = true
     if (error instanceof Cancel || error instanceof NotUndoneError) throw error
     if (cancellation.isCancelled) {
       const why = cancellation.isLate ? 'its deadline has passed' : await reasonOf(slice)

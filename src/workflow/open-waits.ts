@@ -44,6 +44,11 @@ export class OpenWaits {
     for (const waiting of [...this.#waiting]) if (waiting.look()) this.#waiting.delete(waiting)
   }
 
+  /** They never end. */
+  forget(): void {
+    this.#waiting.clear()
+  }
+
   reject(error: unknown): void {
     const all = [...this.#waiting]
     this.#waiting.clear()

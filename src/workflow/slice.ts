@@ -52,6 +52,8 @@ export class Slice {
   readonly cancellation: Cancellation
   #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
+  /** The code has thrown. Nothing awaits a branch that it left behind, and a rejection there would end the process. */
+  hasThrown = false
   #isOver = false
   /** For steps: it stops, or is to be cancelled. */
   readonly aborting = new AbortController()
@@ -82,8 +84,8 @@ export class Slice {
   /** No branch goes on from here: what was done is going to be undone. Resolves when the steps that run have ended. */
   async endBranches(): Promise<void> {
     this.#isCompensating = true
-    const error = new StoppedError()
-    this.#waits.reject(error)
+    if (this.hasThrown) this.#waits.forget()
+    else this.#waits.reject(new StoppedError())
     do {
       if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
       await this.#stillness.rest()
@@ -155,7 +157,7 @@ export class Slice {
   async #gate(call?: Call): Promise<void> {
     if (this.#isOver) return this.abandon()
     const isUndoing = call?.type === 'compensation'
-    if (this.#isCompensating && !isUndoing) throw new StoppedError()
+    if (this.#isCompensating && !isUndoing) return this.#endBranch()
     if (!this.#isLive) {
       this.#stillness.watch()
       await new Promise<void>((resolve, reject) => this.#atGate.push({ resolve, reject }))
@@ -206,6 +208,11 @@ export class Slice {
     })
   }
 
+  async #endBranch(): Promise<never> {
+    if (!this.hasThrown) throw new StoppedError()
+    return new Promise(() => {})
+  }
+
   /** Signals that came since: their waits go on. */
   signalled(signals: readonly Signal[]): void {
     if (!this.#isOver && this.signals.add(signals)) void this.#lookAgain()
@@ -216,7 +223,7 @@ export class Slice {
     await this.signals.renew(names, until)
     if (this.#isOver) return this.abandon()
     // A branch may have passed the gate before the run was to be undone.
-    if (this.#isCompensating && !undoes) throw new StoppedError()
+    if (this.#isCompensating && !undoes) return this.#endBranch()
     if (!undoes) this.cancellation.check()
     this.#stillness.watch()
     return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)

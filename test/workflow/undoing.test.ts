@@ -48,6 +48,25 @@ test('after a compensation that has failed for good the others run, and the erro
   assert.match(message, /^Not all was undone\. .*"b" \(Error: the bank refuses\)\. Why it was undone: no parcel$/)
 })
 
+test('a branch that the code left behind when it failed stands still, and does not end the process', async (t) => {
+  const behind = async (run: Run) => {
+    await run.signal('never')
+    assert.fail('it was undone, and must not go on')
+  }
+  const { job, done } = await undone(t, ['a'], new Set(), async (run) => {
+    const late = behind(run)
+    const step = run.step('charge', fails)
+    const beside = (async () => {
+      await step.catch(() => {})
+      await run.step('after', () => assert.fail('it was undone, and must not go on'))
+    })()
+    await step
+    await Promise.all([late, beside])
+  })
+  assert.equal(job.status, 'dead_letter')
+  assert.deepEqual(done, ['a0', '-a0'])
+})
+
 test('all compensations that have failed are named', async (t) => {
   const { job } = await undone(t, ['a', 'b', 'c'], new Set(['a0', 'c2']), (run) => run.compensate('never shipped'))
   assert.equal(job.status, 'dead_letter')
