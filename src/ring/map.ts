@@ -10,12 +10,14 @@ import { evenDraws, points, RING, shuffled } from './draws.ts'
 export interface Seat {
   /** 1 to 1024. */
   readonly number: number
-  /** Above 0, at most 100. A seat of weight 3 owns about three times as many buckets as one of weight 1. */
+  /** 0.01 to 100. A seat of weight 3 owns about three times as many buckets as one of weight 1. */
   readonly weight: number
 }
 
 export const MAX_SEAT = 1024
-export const MAX_WEIGHT = 100
+/** Beside a seat of weight 1 such a seat owns about ten buckets. */
+const MIN_WEIGHT = 0.01
+const MAX_WEIGHT = 100
 
 /** Points on the ring of a seat of weight 1. With fewer the shares are less even, with more they are no better (decisions/0039). */
 const POINTS = 256
@@ -33,8 +35,8 @@ const PLACES = shuffled(0, BUCKETS)
 const COSTS = expectedCosts()
 
 export function checkWeight(option: string, value: number): number {
-  if (typeof value !== 'number' || !(Math.fround(value) > 0 && value <= MAX_WEIGHT)) {
-    throw new InvalidOptionError(option, `it must be a number above 0, at most ${MAX_WEIGHT}${notThis(value)}`)
+  if (typeof value !== 'number' || !(value >= MIN_WEIGHT && value <= MAX_WEIGHT)) {
+    throw new InvalidOptionError(option, `it must be a number from ${MIN_WEIGHT} to ${MAX_WEIGHT}${notThis(value)}`)
   }
   return value
 }

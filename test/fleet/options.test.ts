@@ -12,7 +12,7 @@ test('bad options of the ring are refused, with what to write instead', async (t
   const { lh } = await scene(t)
   const handlers = [handle(touch, () => {})]
   for (const weight of [0, 1e-50, -1, Number.NaN, 101, Number.POSITIVE_INFINITY, '1' as unknown as number])
-    assert.throws(() => lh.worker(handlers, { weight }), { code: 'INVALID_OPTION', message: /above 0, at most 100/ })
+    assert.throws(() => lh.worker(handlers, { weight }), { code: 'INVALID_OPTION', message: /from 0.01 to 100/ })
   for (const seat of [0, 1_025, 1.5, Number.NaN])
     assert.throws(() => lh.worker(handlers, { seat }), { code: 'INVALID_OPTION', message: /seat/ })
   for (const ring of ['x', 'Consistent', 1, null])

@@ -48,7 +48,7 @@ test('every bucket has exactly one owner, and it is one of the seats', () => {
 test('without seats no bucket has an owner, and one seat owns all of them', () => {
   for (const strategy of STRATEGIES) {
     assert.ok(ringMap(strategy, []).every((owner) => owner === 0))
-    assert.ok(ringMap(strategy, [{ number: 1024, weight: 0.001 }]).every((owner) => owner === 1024))
+    assert.ok(ringMap(strategy, [{ number: 1024, weight: 0.01 }]).every((owner) => owner === 1024))
   }
 })
 
@@ -171,17 +171,29 @@ test('the ring uses no arithmetic that engines may round differently', () => {
 })
 
 test('a weight that cannot be used is refused, with what to write', () => {
-  for (const bad of [0, -0, -1, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 100.5, '1', null, 1n]) {
+  for (const bad of [
+    0,
+    -0,
+    -1,
+    0.0099,
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    Number.NEGATIVE_INFINITY,
+    100.5,
+    '1',
+    null,
+    1n,
+  ]) {
     const value = bad as number
     const refused = {
       code: 'INVALID_OPTION',
-      message: /^The option \S+ cannot be used: it must be a number above 0, at most 100/,
+      message: /^The option \S+ cannot be used: it must be a number from 0.01 to 100/,
     }
     assert.throws(() => checkWeight('worker.weight', value), { ...refused, option: 'worker.weight' })
     assert.throws(() => ringMap('consistent', [{ number: 1, weight: value }]), { ...refused, option: 'seats.weight' })
   }
-  assert.throws(() => checkWeight('worker.weight', Number.NaN), /at most 100, not NaN\.$/)
-  for (const good of [Number.MIN_VALUE, 0.5, 1, 100]) {
+  assert.throws(() => checkWeight('worker.weight', Number.NaN), /from 0.01 to 100, not NaN\.$/)
+  for (const good of [0.01, 0.5, 1, 100]) {
     assert.equal(checkWeight('worker.weight', good), good)
     for (const strategy of STRATEGIES) ringMap(strategy, [...seatsTo(2), { number: 3, weight: good }])
   }
