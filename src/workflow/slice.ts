@@ -18,6 +18,7 @@ import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import { Cancellation } from './cancellation.ts'
 import type { Carrier } from './carrier.ts'
 import { StoppedError, WorkflowChangedError } from './errors.ts'
+import { Frontier } from './frontier.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
 import { OpenWaits, type Ready } from './open-waits.ts'
 import { ReceivedSignals } from './received-signals.ts'
@@ -41,8 +42,7 @@ export class Slice {
   readonly #names = new Set<string>()
   readonly #waits = new OpenWaits()
   readonly #alarm = new Alarm(() => void this.#lookAgain(this.#waits.names))
-  #atGate: { resolve(): void; reject(error: unknown): void }[] = []
-  #asking: ((isNew: boolean) => void)[] = []
+  readonly #frontier = new Frontier()
   #isLive: boolean
   /** Steps that run, and records on their way. */
   #busy = 0
@@ -160,7 +160,7 @@ export class Slice {
     if (this.#isCompensating && !isUndoing) return this.#endBranch()
     if (!this.#isLive) {
       this.#stillness.watch()
-      await new Promise<void>((resolve, reject) => this.#atGate.push({ resolve, reject }))
+      await this.#frontier.pass()
     }
     if (!isUndoing) this.cancellation.check()
   }
@@ -169,7 +169,7 @@ export class Slice {
   async isNew(): Promise<boolean> {
     if (this.#isLive) return true
     this.#stillness.watch()
-    return new Promise((resolve) => this.#asking.push(resolve))
+    return this.#frontier.isNew()
   }
 
   /** Until the next attempt. To park costs more than a short wait, and takes longer. */
@@ -231,10 +231,9 @@ export class Slice {
 
   /** The code has ended: names that it did not reach are an error, and what it left behind goes on no more. */
   async ended(): Promise<void> {
-    if (!this.#isLive && this.replay.unreached.length > 0) {
-      await this.#stillness.rest()
-      this.#checkReached()
-    }
+    if (this.#isLive || this.replay.unreached.length === 0) return
+    await this.#stillness.rest()
+    this.#checkReached()
   }
 
   #checkReached(): void {
@@ -260,7 +259,7 @@ export class Slice {
     this.aborting.abort(reason)
     if (this.#isOver || this.#isCompensating || !this.#isLive) return
     this.#waits.reject(reason)
-    for (const { reject } of this.#atGate.splice(0)) reject(reason)
+    this.#frontier.reject(reason)
   }
 
   #stop(error: unknown): void {
@@ -283,20 +282,14 @@ export class Slice {
 
   #endReplay(): void {
     const { unreached, isStuck } = this.replay
-    if (this.#atGate.length + this.#asking.length === 0 && !isStuck) return
+    if (this.#frontier.isEmpty && !isStuck) return
     const isBehind = unreached.length > 0 || isStuck
     // Also in a run that is cancelled: what is on record must be reached to be undone.
-    if (isBehind && this.#asking.length > 0) this.#answer(false)
-    else if (isBehind && !this.cancellation.isCancelled) void this.#giveTime(this.#stillness.calls)
-    else {
-      this.#isLive = true
-      this.#answer(true)
-      for (const { resolve } of this.#atGate.splice(0)) resolve()
-    }
-  }
-
-  #answer(isNew: boolean): void {
-    for (const answer of this.#asking.splice(0)) answer(isNew)
+    if (isBehind && !this.#frontier.isAsked && !this.cancellation.isCancelled)
+      return void this.#giveTime(this.#stillness.calls)
+    this.#isLive = !isBehind || !this.#frontier.isAsked
+    if (this.#isLive) this.#frontier.open()
+    else this.#frontier.answer(false)
     this.#stillness.watch()
   }
 
