@@ -27,8 +27,8 @@ export class Burst {
   #calledAt = Number.NEGATIVE_INFINITY
 
   /** `queues`: all that this worker serves. */
-  constructor(lane: Lane, queues: readonly string[], pollMs: number) {
-    this.watch = new Watch(lane, pollMs)
+  constructor(lane: Lane, queues: readonly string[], pollMs: number, handlerMs: () => number) {
+    this.watch = new Watch(lane, pollMs, handlerMs)
     this.#lane = lane
     this.#queues = queues
   }

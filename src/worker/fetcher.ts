@@ -54,7 +54,7 @@ export class Fetcher {
     this.#cursors = new ScanCursors(options.queues)
     this.#cursors.looksAtAll = options.until === 'once'
     this.#eagerness = new Eagerness(options.pollMs)
-    this.#burst = new Burst(options.lane, options.queues, options.pollMs)
+    this.#burst = new Burst(options.lane, options.queues, options.pollMs, () => options.slots.handlerMs)
     this.#loop = new Loop(() => this.#tick(), options.events)
     options.turns.onLeaving = () => {
       if (this.#answersLater) this.#claimNow()
@@ -206,8 +206,8 @@ export class Fetcher {
       this.#cursors.lookFromStart()
       return 0
     }
-    turns.isSteady = this.#burst.watch.isOn
-    if (turns.isSteady) this.#claimAfter(turns.waitMs(slots.holdsRuns))
+    turns.steadyMs = this.#burst.watch.distanceMs
+    if (turns.steadyMs !== undefined) this.#claimAfter(turns.waitMs(slots.holdsRuns))
     // Of a kind that was not asked for there may be more, as soon as one of its jobs has ended.
     this.#empty = last.everyKind
     if (!last.everyKind && this.#freedMeanwhile) return 0
@@ -249,7 +249,7 @@ export class Fetcher {
     const { more, nothingElse } = this.#cursors.learn(asked, { ...claimed, limit })
     // In a queue on the ring no other worker could help, and a busy one must not silence the others.
     const queues = [...new Set(jobs.filter(({ line }) => line === 0).map(({ queue }) => queue))]
-    this.#burst.watch.claimed(queues)
+    this.#burst.watch.claimed(queues, jobs.length)
     return { more: more && !(once && this.#claimed >= slots.atOnce), nothingElse, everyKind, queues, limit }
   }
 

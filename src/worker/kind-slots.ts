@@ -13,6 +13,9 @@ export interface KindSlots {
   /** Jobs in these calls. */
   running: number
   held: number
+  /** Handlers of this kind that have ended, and what they took by the mean of late. */
+  ended: number
+  handlerMs: number
   /** The call that jobs which start now join, if it takes more. */
   batch: Batch | undefined
 }
@@ -27,7 +30,7 @@ export interface ClaimDemand {
 }
 
 export function noneOf(handler: Handler): KindSlots {
-  return { handler, waiting: [], head: 0, calls: 0, running: 0, held: 0, batch: undefined }
+  return { handler, waiting: [], head: 0, calls: 0, running: 0, held: 0, ended: 0, handlerMs: 0, batch: undefined }
 }
 
 export function namesOf(slots: readonly KindSlots[]): Pick<ClaimDemand, 'kinds' | 'queues'> {

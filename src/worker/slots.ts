@@ -21,6 +21,9 @@ import type { HeldJob } from './job.ts'
 import { type ClaimDemand, type KindSlots, namesOf, noneOf } from './kind-slots.ts'
 import { Pace } from './pace.ts'
 
+/** The mean time of a handler is that of about so many jobs. */
+const MEAN_OF = 32
+
 export class Slots {
   readonly #concurrency: number
   readonly #prefetch: number
@@ -85,6 +88,12 @@ export class Slots {
 
   get waiting(): number {
     return this.#waiting
+  }
+
+  /** What a handler takes by the mean of late, of the kind whose handlers take the least. 0: none has ended. */
+  get handlerMs(): number {
+    const known = this.#kinds.filter(({ ended }) => ended > 0)
+    return known.length === 0 ? 0 : Math.min(...known.map(({ handlerMs }) => handlerMs))
   }
 
   /** How long the last claim took, from sending to its answer. */
@@ -206,6 +215,8 @@ export class Slots {
     this.#running--
     this.#pace.ended++
     const slots = this.#of(job)
+    slots.ended++
+    slots.handlerMs += (now - job.startedAt! - slots.handlerMs) / Math.min(slots.ended, MEAN_OF)
     slots.running--
     if (job.batch === undefined || job.batch.leave(job)) this.#endCall(slots)
   }

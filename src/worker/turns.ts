@@ -8,7 +8,8 @@
  *
  * Small statements keep a distance. What ends, or is announced, within 5 ms of the last statement waits until these are over,
  * and all of it is one turn then. After a quiet moment nothing waits, and a claim for slots that a backlog can fill never does.
- * Each statement costs processor time before it does anything, and each answer wakes two processes.
+ * Each statement costs processor time before it does anything, and each answer wakes two processes. While the worker watches its queues
+ * (watch.ts) the distance is 6 to 20 ms. What may not be held leaves after 6 ms then.
  *
  * A worker in the middle of a run keeps its claims apart from each other only. Its jobs end one after the other, often a few
  * milliseconds apart, and with the distance from each of their completions a job of any other key would start that much later. The
@@ -32,8 +33,9 @@ import type { Walk } from '../jobs/scan-walk.ts'
 
 /** Completions that are back so soon are worth waiting for. */
 const SOON_MS = 5
-/** From one small statement to the next. A little longer in a steady flow: each statement then carries more, and no start waits longer than 6 ms. */
+/** From one small statement to the next. */
 const DISTANCE_MS = 5
+/** The same for what may not be held, while work comes steadily: each statement then carries more. */
 const STEADY_DISTANCE_MS = 6
 /** The mean gap is that of about so many statements, and a longer gap than this says no more. */
 const MEAN_OF = 8
@@ -59,8 +61,8 @@ export class Turns {
   #gapMs = LONGEST_GAP_MS
   readonly #distance = new Pause()
   #isHolding = false
-  /** Work comes steadily (watch.ts). */
-  isSteady = false
+  /** The distance while work comes steadily. */
+  steadyMs: number | undefined
   /** Completions leave now: the last moment to ask for a claim that could wait. */
   onLeaving: () => void = () => {}
 
@@ -107,11 +109,12 @@ export class Turns {
   }
 
   get #distanceMs(): number {
-    return this.isSteady ? STEADY_DISTANCE_MS : DISTANCE_MS
+    return this.steadyMs ?? DISTANCE_MS
   }
 
   #leaveAt(heldUntil: number): number {
-    const leaveAt = this.#sentAt + this.#distanceMs
+    const mayBeHeld = heldUntil > Number.NEGATIVE_INFINITY
+    const leaveAt = this.#sentAt + (mayBeHeld ? this.#distanceMs : Math.min(this.#distanceMs, STEADY_DISTANCE_MS))
     const isLikely = this.#gapMs * AS_OFTEN_AS_NOT <= heldUntil - monotonicMs()
     return isLikely ? Math.max(leaveAt, heldUntil) : leaveAt
   }

@@ -1,11 +1,14 @@
 /**
  * A steady flow of work needs no wake-ups.
  *
- * Small statements of a worker keep a distance (turns.ts). If queues are announced more often than that, most announcements change
- * nothing: the worker's next claim is due anyway. Yet each one makes the producer's commit take a lock of the whole server, and
- * wakes the connection that listens. So the worker watches these queues: it writes `busy until`, so that enqueues send no NOTIFY,
- * and claims every 6 ms. The watch ends when two of three claims find no job of these queues, and as soon as another worker
- * serves one of them: notifications spread work over a fleet.
+ * Each announcement makes the producer's commit take a lock of the whole server, wakes the connection that listens, and is answered by a
+ * claim. If jobs come steadily, the worker can as well look for them. So it watches these queues: it writes `busy until`, so that
+ * enqueues send no NOTIFY, and claims a little less often than jobs come: every 6 to 20 ms. More than 6 ms only where that is at most a
+ * fifth of what handlers take, so that 20 ms means handlers of 100 ms.
+ *
+ * The watch begins where jobs come as often as it would claim at least: 167 a second, or 50 where handlers take 100 ms. It ends when
+ * two of three claims find no job of these queues although claims are as rare as they may be, and as soon as another worker serves one
+ * of them: notifications spread work over a fleet.
  *
  * No job is overlooked (decisions/0016). The worker claims after it has ended the watch, and that claim finds what was committed by then.
  * A transaction may still be open, and its enqueue has sent no NOTIFY. So the worker claims again after 5, 10, 20, 40 … ms, until its
@@ -16,8 +19,13 @@ import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
 import { clearBusy, fleetOf, markBusy } from '../jobs/wake.ts'
 
-/** As often as a worker claims while it watches, roughly. */
-export const WATCHES_FROM_PER_SECOND = 200
+/** From one claim to the next, whatever handlers take. */
+export const SHORTEST_MS = 6
+/** More than that is at most this share of what a handler takes. */
+const SHARE_OF_HANDLER = 0.2
+const LONGEST_MS = 20
+/** Then two of seven claims find nothing, if jobs come at random. */
+const JOBS_OF_A_CLAIM = 1.25
 /** Of its claims, those that must find a job. */
 const SHARE_IN_VAIN = 2 / 3
 const RATE_OVER_MS = 500
@@ -33,6 +41,7 @@ const FIRST_LOOK_AFTER_MS = 5
 export class Watch {
   readonly #lane: Lane
   readonly #pollMs: number
+  readonly #handlerMs: () => number
   /** Announcements of queues that are not watched, since the rate was last taken. */
   readonly #heard = new Map<string, number>()
   readonly #queues = new Set<string>()
@@ -42,13 +51,17 @@ export class Watch {
   #since = Number.NEGATIVE_INFINITY
   #claims = 0
   #found = 0
+  #jobs = 0
+  #distanceMs = SHORTEST_MS
   #markedUntil = Number.NEGATIVE_INFINITY
   #endedAt = Number.NEGATIVE_INFINITY
   #restsUntil = Number.NEGATIVE_INFINITY
 
-  constructor(lane: Lane, pollMs: number) {
+  /** `handlerMs`: what a handler takes, of the kind whose handlers take the least; 0 if that is not known. */
+  constructor(lane: Lane, pollMs: number, handlerMs: () => number) {
     this.#lane = lane
     this.#pollMs = pollMs
+    this.#handlerMs = handlerMs
   }
 
   get isOn(): boolean {
@@ -71,10 +84,16 @@ export class Watch {
     this.#heard.set(queue, (this.#heard.get(queue) ?? 0) + 1)
   }
 
-  /** A claim returned jobs of these queues. */
-  claimed(queues: Iterable<string>): void {
+  /** From one claim to the next while it watches. */
+  get distanceMs(): number | undefined {
+    return this.#isOn ? this.#distanceMs : undefined
+  }
+
+  /** A claim returned so many jobs, of these queues. */
+  claimed(queues: Iterable<string>, jobs: number): void {
     if (!this.#isOn) return
     this.#claims++
+    this.#jobs += jobs
     for (const queue of queues) {
       if (!this.#queues.has(queue)) continue
       this.#found++
@@ -94,12 +113,16 @@ export class Watch {
     const overMs = now - this.#since
     if (overMs >= RATE_OVER_MS) {
       const isInVain = this.#found < (1 - SHARE_IN_VAIN) * this.#claims
-      const announced = this.#takeAnnounced(overMs)
+      const announced = this.#takeAnnounced()
+      const jobs = this.#isOn ? this.#jobs : announced.times
       this.#since = now
       this.#claims = 0
       this.#found = 0
-      if (this.#isOn && isInVain) return this.end()
-      if (announced.length > 0 && isAlone && now >= this.#restsUntil) this.#add(announced)
+      this.#jobs = 0
+      const mostMs = Math.max(SHORTEST_MS, Math.min(SHARE_OF_HANDLER * this.#handlerMs(), LONGEST_MS))
+      if (this.#isOn && isInVain && this.#distanceMs >= mostMs) return this.end()
+      if (announced.times * mostMs >= overMs && isAlone && now >= this.#restsUntil) this.#add(announced.queues)
+      this.#distanceMs = Math.max(SHORTEST_MS, Math.min((JOBS_OF_A_CLAIM * overMs) / jobs, mostMs))
     }
     if (this.#isOn && this.#markedUntil - now < RENEWS_BELOW_MS) await this.#mark()
   }
@@ -114,13 +137,13 @@ export class Watch {
     this.#restsUntil = monotonicMs() + RESTS_MS
   }
 
-  /** Those announced most often, if that is often enough to watch them. */
-  #takeAnnounced(overMs: number): string[] {
+  /** Those announced most often, and how often that was. */
+  #takeAnnounced(): { queues: string[]; times: number } {
     const room = this.#isOn ? QUEUES_AT_MOST - this.#queues.size : QUEUES_AT_MOST
     const most = [...this.#heard].sort(([, one], [, other]) => other - one).slice(0, room)
     this.#heard.clear()
     const times = most.reduce((sum, [, count]) => sum + count, 0)
-    return (1_000 * times) / overMs >= WATCHES_FROM_PER_SECOND ? most.map(([queue]) => queue) : []
+    return { queues: most.map(([queue]) => queue), times }
   }
 
   #add(queues: readonly string[]): void {

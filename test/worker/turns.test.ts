@@ -191,6 +191,29 @@ test('a claim in the middle of a run keeps its distance from claims, and from no
   assert.deepEqual(waits(), [5, 5], 'a claim that went along')
 })
 
+test('while work comes steadily a completion leaves with the next claim, unless it may not be held', async (t) => {
+  const scenery = scene(t)
+  const { clock, turns, settled } = scenery
+  turns.steadyMs = 18
+  await leaveEvery(20, scenery)
+  assert.equal(Math.round(turns.waitMs(false)), 18)
+  const leaving = { held: await departure(scenery, performance.now() + 1), afterMs: 0 }
+  for (; !leaving.held(); leaving.afterMs++) {
+    clock.pass(1)
+    await settled()
+  }
+  assert.equal(leaving.afterMs, 18)
+
+  await leaveEvery(20, scenery)
+  const keyed = await departure(scenery, Number.NEGATIVE_INFINITY)
+  clock.pass(5)
+  await settled()
+  assert.equal(keyed(), false)
+  clock.pass(1)
+  await settled()
+  assert.equal(keyed(), true)
+})
+
 test('a completion is held only while another statement is likely to come in time', async (t) => {
   const scenery = scene(t)
   const { clock, settled } = scenery

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import type pg from 'pg'
 import { Lane } from '../../src/db/lane.ts'
 import { handle, kind } from '../../src/index.ts'
-import { RESTS_MS, WATCHES_FROM_PER_SECOND, Watch } from '../../src/worker/watch.ts'
+import { RESTS_MS, Watch } from '../../src/worker/watch.ts'
 import { movableClock } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
 import { count, next, notifications, type Scene, scene, statements } from '../support/worker.ts'
@@ -114,7 +114,10 @@ test('a worker that stops ends its watch', async (t) => {
 const HALF_SECOND = 500.001
 
 /** A watch whose statements are kept. */
-function unit(t: TestContext, { fails = () => false }: { fails?: () => boolean } = {}) {
+function unit(
+  t: TestContext,
+  { fails = () => false, handlerMs = 0 }: { fails?: () => boolean; handlerMs?: number } = {},
+) {
   const clock = movableClock(t, { stands: true })
   const sent: string[] = []
   let workers = 1
@@ -123,7 +126,7 @@ function unit(t: TestContext, { fails = () => false }: { fails?: () => boolean }
     if (fails()) throw new Error('no reply')
     return { rows: [[String(workers)]], fields: [{ name: 'workers' }] }
   }
-  const watch = new Watch(new Lane({ query } as never), 1_000)
+  const watch = new Watch(new Lane({ query } as never), 1_000, () => handlerMs)
   /** Half a second with so many announcements, or with 100 claims of which so many in a hundred find a job. */
   const flow = async (perSecond: number, queue = 'q') => {
     for (let n = 0; n < perSecond / 2; n++) watch.heard(queue)
@@ -131,7 +134,7 @@ function unit(t: TestContext, { fails = () => false }: { fails?: () => boolean }
     await watch.update(true)
   }
   const claims = async (percent: number, queue = 'q') => {
-    for (let n = 0; n < 100; n++) watch.claimed(n < percent ? [queue] : [])
+    for (let n = 0; n < 100; n++) watch.claimed(n < percent ? [queue] : [], n < percent ? 1 : 0)
     clock.pass(HALF_SECOND)
     await watch.update(true)
   }
@@ -143,19 +146,19 @@ function unit(t: TestContext, { fails = () => false }: { fails?: () => boolean }
     claims,
     begin: async () => {
       await watch.update(true)
-      await flow(WATCHES_FROM_PER_SECOND + 2)
+      await flow(202)
       assert.deepEqual(sent.splice(0), ['wake.fleet', 'busy.mark'])
     },
     join: () => workers++,
   }
 }
 
-test('a watch begins with 200 announcements a second, and ends when two of three claims find nothing', async (t) => {
+test('a watch begins with 167 announcements a second, and ends when two of three claims find nothing', async (t) => {
   const { watch, flow, claims, sent } = unit(t)
   await watch.update(true)
-  await flow(198)
+  await flow(164)
   assert.equal(watch.isOn, false)
-  await flow(202)
+  await flow(168)
   assert.deepEqual([watch.isOn, [...watch.queues]], [true, ['q']])
   await claims(34)
   assert.equal(watch.isOn, true)
@@ -163,6 +166,37 @@ test('a watch begins with 200 announcements a second, and ends when two of three
   await claims(33)
   assert.equal(watch.isOn, false)
   assert.equal(sent.at(-1), 'busy.clear')
+})
+
+test('where handlers take long a watch begins with fewer announcements, and claims about as often as jobs come', async (t) => {
+  const { watch, flow, claims, sent } = unit(t, { handlerMs: 100 })
+  await watch.update(true)
+  await flow(48)
+  assert.deepEqual([watch.isOn, watch.distanceMs], [false, undefined])
+  await flow(52)
+  assert.deepEqual([watch.isOn, watch.distanceMs], [true, 20])
+  const distances: number[] = []
+  for (const percent of [100, 40, 50, 20]) {
+    await claims(percent)
+    distances.push(Math.round(10 * watch.distanceMs!) / 10)
+  }
+  assert.deepEqual(distances, [6.3, 15.6, 12.5, 20], 'and the last was no reason to end it')
+  await claims(33)
+  assert.deepEqual([watch.distanceMs, sent.at(-1)], [undefined, 'busy.clear'])
+})
+
+test('more than 6 ms from claim to claim is at most a fifth of what handlers take', async (t) => {
+  for (const [handlerMs, distanceMs] of [
+    [0, 6],
+    [29, 6],
+    [60, 12],
+    [90, 18],
+  ] as const) {
+    const { watch, begin, claims } = unit(t, { handlerMs })
+    await begin()
+    await claims(34)
+    assert.equal(watch.distanceMs, distanceMs)
+  }
 })
 
 test('a watch does not go on for jobs of other queues', async (t) => {
