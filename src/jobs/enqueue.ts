@@ -58,7 +58,8 @@ export interface Conflicting {
   readonly outcome: 'conflict'
 }
 
-interface Encoded {
+/** A job that was checked, as it is sent. */
+export interface Encoded {
   readonly queue: string
   readonly kind: string
   readonly payload: string
@@ -80,9 +81,21 @@ interface Encoded {
  * anything is sent. Two transactions that enqueue the same keys in several calls each, in opposite orders, can deadlock.
  */
 export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enqueued | Conflicting)[]> {
-  if (jobs.length > MAX_BATCH) throw new InvalidOptionError('jobs', `a call takes at most ${MAX_BATCH}`)
+  checkCount(jobs)
+  return store(lane, encodeAll(jobs))
+}
+
+export function checkCount({ length }: readonly NewJob[]): void {
+  if (length > MAX_BATCH) throw new InvalidOptionError('jobs', `a call takes at most ${MAX_BATCH}`)
+}
+
+export function encodeAll(jobs: readonly NewJob[]): Encoded[] {
   const encoded: Encoded[] = []
   for (const job of jobs) encoded.push(encode(job, encoded.at(-1)))
+  return encoded
+}
+
+export async function store(lane: Lane, encoded: readonly Encoded[]): Promise<(Enqueued | Conflicting)[]> {
   if (encoded.length === 0) return []
   if (encoded.some((job) => job.key !== null)) return enqueueKeyed(lane, encoded)
   const ids = encoded.some((job) => job.ordered) ? await inOrder(lane, encoded) : await enqueuePlain(lane, encoded)

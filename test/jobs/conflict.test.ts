@@ -37,6 +37,25 @@ test('enqueueMany stores nothing of the call, and lists every conflict', async (
   assert.equal(free!.outcome, 'created')
 })
 
+test('a large call is stored whole and in the order given, or not at all', async (t) => {
+  const { lh, db } = await scene(t)
+  const large = (last: unknown) => Array.from({ length: 3_001 }, (_, n) => ({ input: n < 3_000 ? n : last }))
+  const many = kind<unknown>('many')
+  await db.pool.query(`create function refuse() returns trigger language plpgsql as $$ begin
+    if new.payload = '"refused"' then raise exception 'no room'; end if; return new; end $$`)
+  await db.pool.query('create trigger refuse before insert on leasehold.job for each row execute function refuse()')
+  await assert.rejects(lh.enqueueMany(many, large(1n)), { code: 'VALUE_NOT_STORABLE' })
+  await assert.rejects(lh.enqueueMany(many, large('refused')), /no room/)
+  await assert.rejects(lh.enqueueMany(many, [...large('refused').slice(2_000), ...large(0)]), /no room/)
+  assert.equal(await count(db, 'from leasehold.jobs'), 0)
+  const stored = await lh.enqueueMany(many, large(3_000))
+  const { rows } = await db.pool.query('select id, payload, created_at from leasehold.job order by payload::int')
+  assert.deepEqual(
+    rows.map(({ id, payload }) => [id, payload]),
+    stored.map(({ jobId }, n) => [jobId, n]),
+  )
+})
+
 test('in a transaction of the caller a conflict undoes the call and nothing else', async (t) => {
   const { lh, db } = await scene(t)
   await db.pool.query('create table note (text text)')
