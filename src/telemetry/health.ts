@@ -17,7 +17,7 @@ export interface HealthOptions {
 }
 
 export interface Health {
-  /** False: only a restart helps. A database that is away is no reason. */
+  /** False: only a restart helps. A database that is away or refuses to write is no reason. */
   readonly live: boolean
   /** Producers of this process can enqueue, and its workers work. */
   readonly ready: boolean
@@ -37,10 +37,16 @@ export async function checkHealth(connection: Connection, options: HealthOptions
   const workers = runningWorkers(connection).map((worker) => worker.health)
   const problems = problem === undefined ? [] : [problem]
   if (workers.length < wanted) problems.push(`${workers.length} of ${wanted} workers run`)
-  for (const { label, state } of workers) if (state !== 'running') problems.push(`worker ${label} is ${state}`)
-  // A worker cannot beat while the database is away, and a restart would not help.
-  const live = database === 'unreachable' || workers.every(({ state }) => state !== 'stuck')
+  for (const worker of workers) if (worker.state !== 'running') problems.push(problemOf(worker))
+  // A worker cannot beat while the database is away or refuses to write, and a restart would not help.
+  const live =
+    database === 'unreachable' || workers.every(({ state, refused }) => state !== 'stuck' || refused !== undefined)
   return { live, ready: problems.length === 0, database, schema, workers, problems }
+}
+
+function problemOf({ label, state, refused }: WorkerHealth): string {
+  const why = refused === undefined ? '' : `: the database refuses its beats (${refused})`
+  return `worker ${label} is ${state}${why}`
 }
 
 async function lookAtDatabase(

@@ -1,4 +1,5 @@
 import { monotonicMs } from '../core/timer.ts'
+import type { BeatRecord } from './registration.ts'
 
 /** Three beats of 5 s each. Other workers note it as dead by then. */
 const STUCK_AFTER_MS = 15_000
@@ -18,6 +19,8 @@ export interface WorkerHealth {
   readonly running: number
   /** Since the last beat that succeeded. Undefined: none did. */
   readonly beatAgeMs: number | undefined
+  /** The database answered the last beat with this error code. Undefined: it did not refuse it, or that is longer ago than 15 s. */
+  readonly refused: string | undefined
   /** Since the last claim that succeeded, also one that found nothing. Long where all slots are taken. Undefined: none did. */
   readonly claimAgeMs: number | undefined
 }
@@ -32,13 +35,14 @@ export function workerHealth(
   label: string,
   drains: boolean,
   { held, running, claimedAt }: Counted,
-  beatAt: number | undefined,
+  { seenAt, refusal }: BeatRecord,
   now = monotonicMs(),
 ): WorkerHealth {
   const age = (at: number | undefined) => (at === undefined ? undefined : Math.max(0, now - at))
-  const beatAgeMs = age(beatAt)
+  const beatAgeMs = age(seenAt)
   const state = drains ? 'draining' : stateBy(beatAgeMs)
-  return { label, state, held, running, beatAgeMs, claimAgeMs: age(claimedAt) }
+  const refused = refusal !== undefined && now - refusal.at <= STUCK_AFTER_MS ? refusal.code : undefined
+  return { label, state, held, running, beatAgeMs, refused, claimAgeMs: age(claimedAt) }
 }
 
 function stateBy(beatAgeMs: number | undefined): WorkerHealthState {

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import type { Kind } from '../core/kind.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
@@ -35,6 +36,14 @@ export interface RegistrationOptions {
   onReturned?(message: string): void
 }
 
+/** How the beats of a worker went, on the monotonic clock. */
+export interface BeatRecord {
+  /** When the last beat that succeeded was sent. Undefined: none was. */
+  readonly seenAt: number | undefined
+  /** The last beat was answered with an error of the database. Undefined: it succeeded, or was not answered. */
+  readonly refusal: { readonly code: string; readonly at: number } | undefined
+}
+
 /** One worker's row in the registry: written before its first claim, kept up to date while it runs. */
 export class Registration {
   readonly #options: RegistrationOptions
@@ -47,6 +56,7 @@ export class Registration {
   #isKnown = false
   /** When the last sighting that succeeded was sent. */
   #seenAt = Number.NEGATIVE_INFINITY
+  #refusal: BeatRecord['refusal']
   #sending: Promise<void> | undefined
   #steadySince = Number.POSITIVE_INFINITY
   #silence = false
@@ -69,9 +79,8 @@ export class Registration {
     return this.#dueInMs
   }
 
-  /** When the last beat that succeeded was sent. Undefined: none was. */
-  get seenAt(): number | undefined {
-    return Number.isFinite(this.#seenAt) ? this.#seenAt : undefined
+  get beats(): BeatRecord {
+    return { seenAt: Number.isFinite(this.#seenAt) ? this.#seenAt : undefined, refusal: this.#refusal }
   }
 
   /** Whether the last beat found that another worker has missed three. Not if this one missed some itself of late. */
@@ -123,6 +132,11 @@ export class Registration {
       if (beaten === undefined || monotonicMs() - this.#seenAt > GAP_MS) this.#steadySince = sentAt
       this.#silence = beaten?.silence === true && sentAt - this.#steadySince >= TIME_TO_BEAT_MS
       this.#seenAt = sentAt
+      this.#refusal = undefined
+    } catch (error) {
+      const code = error instanceof pg.DatabaseError ? error.code : undefined
+      this.#refusal = code === undefined ? undefined : { code, at: monotonicMs() }
+      throw error
     } finally {
       this.#sending = undefined
     }

@@ -152,7 +152,7 @@ export class Worker extends Service<WorkerEvents> {
 
   /** What this process knows of the worker, without asking the database. */
   get health(): WorkerHealth {
-    return workerHealth(this.identity.label, this.lifecycle.isStopping, this.#slots, this.#registration.seenAt)
+    return workerHealth(this.identity.label, this.lifecycle.isStopping, this.#slots, this.#registration.beats)
   }
 
   /** @internal As if its process had died: it records nothing more. Its leases expire. */

@@ -1,11 +1,12 @@
 // leasehold.health(): what /healthz and /readyz answer.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { connectionOf } from '../../src/db/connection.ts'
 import { handle, kind, Leasehold } from '../../src/index.ts'
 import { workerHealth } from '../../src/worker/health.ts'
+import { movableTimers } from '../support/movable-clock.ts'
 import { until } from '../support/until.ts'
-import { codeOf, next, scene } from '../support/worker.ts'
+import { codeOf, next, type Scene, scene } from '../support/worker.ts'
 
 const task = kind<number>('task')
 
@@ -75,12 +76,18 @@ test('a pool without a free connection is answered within the deadline', async (
 })
 
 test('a worker is stuck after 15 s without a beat, and only then', () => {
-  const of = (beatAt: number | undefined, drains = false) =>
-    workerHealth('w', drains, { held: 0, running: 0, claimedAt: undefined }, beatAt, 100_000)
+  const slots = { held: 0, running: 0, claimedAt: undefined }
+  const of = (seenAt: number | undefined, drains = false) =>
+    workerHealth('w', drains, slots, { seenAt, refusal: undefined }, 100_000)
   assert.equal(of(undefined).state, 'starting')
   assert.equal(of(85_000).state, 'running')
   assert.equal(of(84_999).state, 'stuck')
   assert.equal(of(84_999, true).state, 'draining')
+
+  // Refused long ago, and not sent since.
+  const refused = (at: number) =>
+    workerHealth('w', false, slots, { seenAt: 50_000, refusal: { code: '53100', at } }, 100_000).refused
+  assert.deepEqual([refused(85_000), refused(84_999)], ['53100', undefined])
 })
 
 test('a stuck worker makes the process dead while the database answers, and not while it is away', async (t) => {
@@ -93,6 +100,49 @@ test('a stuck worker makes the process dead while the database answers, and not 
   const away = leasehold({ connectionString: 'postgres://127.0.0.1:1/x' })
   connectionOf('away', away).workers.add(busy)
   assert.deepEqual([(await away.health()).live, (await away.health()).ready], [true, false])
+})
+
+/** What health() answers once the worker could not beat for 15 s. */
+async function whenStuck(
+  t: TestContext,
+  { lh, worker }: Scene,
+  refused: string | undefined,
+  stop: () => Promise<unknown>,
+) {
+  const clock = movableTimers(t)
+  await next(worker([handle(task, () => {})], { label: 'w' }), 'wakeup')
+  await until('it has beaten', async () => (await lh.health()).workers[0]?.state === 'running')
+  await stop()
+  return until('it is stuck', async () => {
+    clock.pass(1_000)
+    const health = await lh.health()
+    const [stuck] = health.workers
+    return stuck?.state === 'stuck' && stuck.refused === refused && health
+  })
+}
+
+test('a worker whose beats a read-only database refuses is stuck, and the process is not ready, and still live', async (t) => {
+  const made = await scene(t)
+  const health = await whenStuck(t, made, '25006', async () => {
+    const { rows } = await made.db.pool.query('select current_database() as name')
+    await made.db.pool.query(`alter database ${rows[0].name} set default_transaction_read_only = on`)
+    const others = 'datname = current_database() and pid <> pg_backend_pid()'
+    await made.db.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity where ${others}`)
+  })
+  const { live, ready, database, problems } = health
+  assert.deepEqual([live, ready, database], [true, false, 'reachable'])
+  assert.deepEqual(problems, ['worker w is stuck: the database refuses its beats (25006)'])
+})
+
+test('a worker whose beats hang while the database answers others makes the process dead', async (t) => {
+  const made = await scene(t)
+  const session = await made.db.connect()
+  const { live, database, problems } = await whenStuck(t, made, undefined, async () => {
+    await session.query('begin')
+    await session.query('lock leasehold.worker')
+  })
+  await session.query('rollback')
+  assert.deepEqual([live, database, problems], [false, 'reachable', ['worker w is stuck']])
 })
 
 test('options that do not exist are refused', async (t) => {
