@@ -16,10 +16,17 @@ export function nextStep(answer: Why): string | undefined {
     case 'no_handler':
       return 'start a worker with a handler for it; leasehold workers lists those that run'
     case 'no_owner':
+      return `start a worker of queue ${answer.queue}, or take the queue off the ring; ${workersOf(answer.queue)} lists those that run, and their seats`
+    case 'owner_lacks_handler':
+      return `deploy worker ${answer.worker} with a handler for it, or stop it; ${workersOf(answer.queue)} lists the kinds and seats of all`
     case 'lease_expired':
     case 'expired':
       return 'leasehold workers'
     default:
       return undefined
   }
+}
+
+function workersOf(queue: string): string {
+  return `leasehold workers ${shellOption('queue', queue)}`
 }

@@ -58,6 +58,10 @@ left join lateral (
 ) steps on true
 where j.id = $1 and j.claim_id is null`
 
+// Whether a worker handles a kind. No row: the registry does not know it.   $1 worker  $2 kind
+export const WORKER_HANDLES = `-- inspect.worker_handles
+select $2 = any (w.kinds) as handles from leasehold.worker w where w.id = $1`
+
 // Which worker holds a job, and whether its lease is over by the database's clock.   $1 job id
 export const WHY_PROCESSING = `-- inspect.why_processing
 select c.worker_id, (select w.label from leasehold.worker w where w.id = c.worker_id) as label,

@@ -4,7 +4,7 @@ import { checkId } from '../db/parameters.ts'
 import type { JobId } from '../jobs/job.ts'
 import { ownerOf } from '../jobs/ring.ts'
 import { getJobs, type JobSnapshot } from './jobs.ts'
-import { WHY_PENDING, WHY_PROCESSING } from './why.sql.ts'
+import { WHY_PENDING, WHY_PROCESSING, WORKER_HANDLES } from './why.sql.ts'
 
 /** Jobs ahead are counted up to here. */
 const AHEAD_AT_MOST = 1_000
@@ -44,6 +44,13 @@ type Because =
   | { readonly because: 'key_unchecked'; readonly key: string }
   | { readonly because: 'no_handler'; readonly kind: string; readonly queue: string }
   | { readonly because: 'no_owner'; readonly queue: string; readonly bucket: number }
+  | {
+      readonly because: 'owner_lacks_handler'
+      readonly kind: string
+      readonly queue: string
+      readonly worker: string
+      readonly seat: number
+    }
   | { readonly because: 'suspect'; readonly crashes: number; readonly workers: number }
   | { readonly because: 'ready'; readonly ahead: number; readonly aheadAtLeast: boolean; readonly workers: number }
 
@@ -134,12 +141,21 @@ async function whyPending(lane: Lane, row: Row<Column>, error: string | null): P
   }
   if (workers === 0) return { because: 'no_handler', kind, queue }
   const isDivided = row.ring !== null && row.ring !== 'off' && Number(row.line) > 0
-  if (isDivided && (await ownerOf(lane, queue, row.partition_key!)) === undefined) {
-    return { because: 'no_owner', queue, bucket: Number(row.line) - 1 }
-  }
+  const unclaimed = isDivided ? await whyUnclaimed(lane, row) : undefined
+  if (unclaimed !== undefined) return unclaimed
   if (Number(row.crashes) > 0) return { because: 'suspect', crashes: Number(row.crashes), workers }
   const ahead = Number(row.ahead)
   return { because: 'ready', ahead, aheadAtLeast: ahead === AHEAD_AT_MOST, workers }
+}
+
+/** On the ring one worker alone claims the jobs of a key, whatever others handle. */
+async function whyUnclaimed(lane: Lane, row: Row<Column>): Promise<Because | undefined> {
+  const [queue, kind] = [row.queue!, row.kind!]
+  const owner = await ownerOf(lane, queue, row.partition_key!)
+  if (owner === undefined) return { because: 'no_owner', queue, bucket: Number(row.line) - 1 }
+  const [known] = await lane.run<'handles'>(WORKER_HANDLES, [owner.workerId, kind])
+  if (known?.handles !== 'f') return undefined
+  return { because: 'owner_lacks_handler', kind, queue, worker: owner.label, seat: owner.seat }
 }
 
 function whyBlocked(row: Row<Column>): Because {
@@ -227,6 +243,8 @@ function sentenceOf(of: Because): string {
       return `No live worker handles kind ${of.kind} in queue ${of.queue}.`
     case 'no_owner':
       return `No worker owns bucket ${of.bucket} of queue ${of.queue}: none has a seat on the ring.`
+    case 'owner_lacks_handler':
+      return `Worker ${of.worker}, on seat ${of.seat}, owns its key and has no handler for kind ${of.kind}. No other worker claims it.`
     case 'suspect':
       return `It was running in ${of.crashes} ${of.crashes === 1 ? 'crash' : 'crashes'} of its worker, so a worker that is empty runs it alone.`
     case 'ready':

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { nextStep } from '../../src/cli/next-step.ts'
 import { Fatal, handle, kind, queue } from '../../src/index.ts'
 import { runWorkflow } from '../support/why.ts'
-import { scene } from '../support/worker.ts'
+import { next, scene } from '../support/worker.ts'
 
 const mail = kind<{ to: string }>('mail')
 const UNKNOWN = '987654321'
@@ -136,6 +137,38 @@ test('a queue on the ring without a seat has no owner', async (t) => {
   )
   const answer = await lh.why(jobId)
   assert.ok(answer.because === 'no_owner' && answer.queue === 'cart')
+  assert.match(nextStep(answer)!, /^start a worker of queue cart, .*; leasehold workers --queue cart lists .* seats$/)
+})
+
+test('a key whose owner has no handler for the kind names that worker and its seat', async (t) => {
+  const { lh, worker } = await scene(t)
+  const [known, added] = [kind<string>('known', { queue: 'cart' }), kind<string>('added', { queue: 'cart' })]
+  await lh.configure([known, added, queue('cart', { ring: true })])
+  const old = worker([handle(known, () => {})], { label: 'old', seat: 7 })
+  await next(old, 'gained', ({ buckets }) => buckets.length === 1_024)
+  const fresh = worker([handle(known, () => {}), handle(added, () => {})], { label: 'fresh' })
+  await next(fresh, 'gained')
+  const keysOf = async (label: string) => {
+    const owners = await Promise.all(
+      Array.from({ length: 50 }, async (_, n) => [`key ${n}`, await lh.ownerOf('cart', `key ${n}`)] as const),
+    )
+    return owners.filter(([, owner]) => owner?.label === label).map(([key]) => key)
+  }
+  const [ofOld] = await keysOf('old')
+  const { jobId } = await lh.enqueue(added, 'x', { partitionKey: ofOld! })
+  const answer = await lh.why(jobId)
+  assert.ok(answer.because === 'owner_lacks_handler', answer.sentence)
+  assert.deepEqual([answer.kind, answer.queue, answer.worker, answer.seat], ['added', 'cart', 'old', 7])
+  assert.match(answer.sentence, /Worker old, on seat 7, owns its key and has no handler for kind added/)
+  assert.match(
+    nextStep(answer)!,
+    /^deploy worker old with a handler for it, or stop it; leasehold workers --queue cart/,
+  )
+
+  // The next step holds: another worker takes the key over.
+  const completed = next(fresh, 'completed', (job) => job.jobId === jobId)
+  await old.stop()
+  await completed
 })
 
 test('a run of a workflow names what it waits for', async (t) => {
