@@ -105,11 +105,18 @@ const isUp = (state: WorkerState) => state === 'active' || state === 'draining'
 const names = (all: readonly string[]) =>
   all.length <= 3 ? all.join(', ') : `${all.slice(0, 3).join(', ')} +${all.length - 3}`
 
+const SEAT: Column<WorkerSnapshot> = {
+  title: 'seat',
+  align: 'right',
+  cell: ({ seat }) => (seat === null ? '·' : String(seat)),
+}
+
 /** Ages are by the clock of this process, which may differ from the database's. */
-export function workerColumns(nowMs: number): readonly Column<WorkerSnapshot>[] {
+export function workerColumns(workers: readonly WorkerSnapshot[], nowMs: number): readonly Column<WorkerSnapshot>[] {
   return [
     { title: 'worker', cell: ({ label }) => label, style: () => 'bold' },
     { title: 'state', cell: ({ state }) => state, style: ({ state }) => STATE_STYLES[state] },
+    ...(workers.some(({ seat }) => seat !== null) ? [SEAT] : []),
     { title: 'seen', align: 'right', cell: ({ lastSeenAt }) => `${roughDuration(nowMs - Number(lastSeenAt))} ago` },
     {
       title: 'up',
@@ -150,7 +157,7 @@ export const workers: Command = {
         ...(queue === undefined ? {} : { queue }),
       })
       if (found.length === 0 && queue !== undefined) await checkKnown(database, 'queue', queue)
-      const text = () => table(found, workerColumns(Date.now()), call.paint, call.io.stdout.columns)
+      const text = () => table(found, workerColumns(found, Date.now()), call.paint, call.io.stdout.columns)
       call.print(found, () => (found.length === 0 ? NO_WORKERS : text()))
       return 0
     }),

@@ -93,7 +93,7 @@ function picture(call: Call, database: Database, shot: Shot, before: Shot | unde
     queues.length === 0 ? 'none\n' : table(queues, queueColumns(queues, width), paint),
     more(shot.queues, queues, 'queues'),
     heading('Workers'),
-    workers.length === 0 ? 'none\n' : table(workers, workerColumns(shot.at), paint, width),
+    workers.length === 0 ? 'none\n' : table(workers, workerColumns(workers, shot.at), paint, width),
     more(shot.workers, workers, 'workers'),
   ].join('')
 }

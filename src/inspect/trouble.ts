@@ -1,6 +1,7 @@
 /** What an operator should know of: `leasehold status` prints it, and fails if there is any. */
 import { roughDuration } from '../core/duration.ts'
 import type { Lane } from '../db/lane.ts'
+import { queuesWithoutSeats } from '../jobs/ring.ts'
 import { type QueueStats, RECENT_MS, stats } from './stats.ts'
 import {
   COUNT_BLOCKED_KEYS,
@@ -11,6 +12,7 @@ import {
 } from './trouble.sql.ts'
 
 const DEAD_WORKERS_FOR_MS = 3_600_000
+/** Workers that start have registered by then, and have their seats. */
 const UNHANDLED_FOR_MS = 5_000
 const COUNT_TO = 1_000
 
@@ -25,6 +27,7 @@ export interface Trouble {
   readonly what:
     | 'dead_letters_growing'
     | 'kind_without_handler'
+    | 'queue_without_owner'
     | 'old_ready_job'
     | 'dead_worker'
     | 'held_transaction'
@@ -40,6 +43,7 @@ export interface Trouble {
 const RUNBOOKS: Readonly<Record<Trouble['what'], string>> = {
   dead_letters_growing: 'dead-letter-replay',
   kind_without_handler: 'stuck-rows',
+  queue_without_owner: 'stuck-rows',
   old_ready_job: 'stuck-rows',
   dead_worker: 'worker-loss',
   held_transaction: 'long-transaction',
@@ -55,6 +59,7 @@ export async function findTrouble(lane: Lane, limits: TroubleLimits): Promise<Tr
   const found = [
     ...queues.flatMap((queue) => ofQueue(queue, limits)),
     ...(await unhandledKinds(lane, queues)),
+    ...(await unownedQueues(lane, queues)),
     ...(await pauses(lane)),
     ...(await blockedKeys(lane)),
     ...(await deadWorkers(lane)),
@@ -96,6 +101,20 @@ async function unhandledKinds(lane: Lane, queues: readonly QueueStats[]): Promis
     sentence: `No live worker handles kind ${kind}, of which jobs are ready in queue ${queue}`,
     next: `leasehold why ${job_id}`,
   }))
+}
+
+async function unownedQueues(lane: Lane, queues: readonly QueueStats[]): Promise<Found[]> {
+  const waiting = new Set(
+    queues.filter((one) => Number(one.oldestReadyMs) >= UNHANDLED_FOR_MS).map(({ queue }) => queue),
+  )
+  const unowned = waiting.size === 0 ? [] : await queuesWithoutSeats(lane)
+  return unowned
+    .filter(({ queue }) => waiting.has(queue))
+    .map(({ queue }) => ({
+      what: 'queue_without_owner',
+      sentence: `No worker has a seat for queue ${queue}, which is on the ring, and jobs with keys wait in it`,
+      next: `leasehold workers ${shellOption('queue', queue)}`,
+    }))
 }
 
 export interface Pause {

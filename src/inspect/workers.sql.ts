@@ -29,6 +29,10 @@ where stopped_at is not null and ($1::text is null or $1 = any (queues))
 order by stopped_at desc
 limit $2`
 
+// At most 1,024 rows.
+export const LIST_SEATS = `-- inspect.list_seats
+select worker_id, number from leasehold.seat where expires_at > leasehold.clock()`
+
 // Newest first.   $1 worker, or null  $2 events at most
 export const LIST_FLEET_EVENTS = `-- inspect.list_fleet_events
 select id, what, worker_id, label, detail, extract(epoch from at) * 1000 as at_ms

@@ -4,7 +4,13 @@ import { InvalidOptionError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
 import type { Lane, Row } from '../db/lane.ts'
 import type { Vitals, WorkerMode } from '../jobs/registry.ts'
-import { LIST_DEAD_WORKERS, LIST_FLEET_EVENTS, LIST_RUNNING_WORKERS, LIST_STOPPED_WORKERS } from './workers.sql.ts'
+import {
+  LIST_DEAD_WORKERS,
+  LIST_FLEET_EVENTS,
+  LIST_RUNNING_WORKERS,
+  LIST_SEATS,
+  LIST_STOPPED_WORKERS,
+} from './workers.sql.ts'
 
 /**
  * active: it beats. draining: it claims nothing more, and its handlers end. dead: it has missed three beats. stopped: it has noted
@@ -25,6 +31,8 @@ export interface WorkerSnapshot extends Vitals {
   readonly kinds: readonly string[]
   readonly queues: readonly string[]
   readonly state: WorkerState
+  /** On the ring. Null: none of its queues is on the ring, or it has no seat. */
+  readonly seat: number | null
   readonly startedAt: Date
   readonly lastSeenAt: Date
   readonly drainingAt: Date | null
@@ -57,7 +65,9 @@ export async function listWorkers(lane: Lane, filter: WorkersFilter = {}): Promi
   const rows = [...(await lane.run<WorkerColumn>(LIST_RUNNING_WORKERS, [states, queue, limit]))]
   if (states.includes('dead')) rows.push(...(await lane.run<WorkerColumn>(LIST_DEAD_WORKERS, [queue, limit])))
   if (states.includes('stopped')) rows.push(...(await lane.run<WorkerColumn>(LIST_STOPPED_WORKERS, [queue, limit])))
-  return rows.slice(0, limit).map(toWorker)
+  const seats = await lane.run<'worker_id' | 'number'>(LIST_SEATS, [])
+  const seatOf = new Map(seats.map(({ worker_id, number }) => [worker_id, Number(number)]))
+  return rows.slice(0, limit).map((row) => toWorker(row, seatOf.get(row.id) ?? null))
 }
 
 type WorkerColumn =
@@ -81,7 +91,7 @@ type WorkerColumn =
   | 'memory_bytes'
   | 'memory_limit_bytes'
 
-function toWorker(row: Row<WorkerColumn>): WorkerSnapshot {
+function toWorker(row: Row<WorkerColumn>, seat: number | null): WorkerSnapshot {
   const number = (text: string | null) => (text === null ? null : Number(text))
   const date = (ms: string | null) => (ms === null ? null : new Date(Number(ms)))
   return {
@@ -94,6 +104,7 @@ function toWorker(row: Row<WorkerColumn>): WorkerSnapshot {
     kinds: JSON.parse(row.kinds!),
     queues: JSON.parse(row.queues!),
     state: row.state as WorkerState,
+    seat,
     startedAt: date(row.started_ms)!,
     lastSeenAt: date(row.last_seen_ms)!,
     drainingAt: date(row.draining_ms),

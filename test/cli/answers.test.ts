@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import { test } from 'node:test'
-import { Fatal, handle, kind } from '../../src/index.ts'
+import { Fatal, handle, kind, queue } from '../../src/index.ts'
 import { command } from '../support/command.ts'
 import { next, type Scene, scene } from '../support/worker.ts'
 
@@ -186,6 +186,36 @@ test('the next step can be run as it is printed, also with a name that begins wi
     assert.match((await command(db.url, ...argv)).out, /→ leasehold resume --queue=-x\n/)
   }
   assert.match((await command(db.url, 'resume', '--queue=-x')).out, /^Queue "-x": resumed/)
+})
+
+test('status names a queue on the ring in which a ready job has a key and no worker has a seat', async (t) => {
+  const { db, lh } = await scene(t)
+  const cart = kind('cart')
+  await lh.configure([cart, queue('cart', { ring: true }), queue('idle', { ring: true })])
+  await running(db, 'w', '{cart}', '{cart}')
+  await lh.enqueue(cart, {}, { partitionKey: 'cart 7', delay: '1h' })
+  await lh.enqueue(cart, {}, { partitionKey: 'cart 7' })
+  assert.equal((await command(db.url, 'status')).code, 0, 'workers that start have seats in a moment')
+  await db.clock.advance('10 s')
+  await db.pool.query('update leasehold.worker set last_seen_at = leasehold.clock()')
+  const { code, out } = await command(db.url, 'status', '--json')
+  assert.equal(code, 1)
+  const { sentence, ...rest } = JSON.parse(out).trouble[0]
+  assert.match(sentence, /^No worker has a seat for queue cart, which is on the ring, and jobs with keys wait in it$/)
+  assert.deepEqual(rest, {
+    what: 'queue_without_owner',
+    next: 'leasehold workers --queue cart',
+    runbook: 'docs/runbooks/stuck-rows.md',
+  })
+  assert.equal(JSON.parse(out).trouble.length, 1)
+  assert.doesNotMatch((await command(db.url, 'workers')).out, /seat/)
+  await db.pool.query(`
+    insert into leasehold.seat (number, worker_id, label, weight, queues, epoch, taken_at, expires_at)
+    select 3, id, label, 1, queues, 0, now(), leasehold.clock() + interval '1 hour' from leasehold.worker`)
+  assert.equal((await command(db.url, 'status')).code, 0)
+  assert.match((await command(db.url, 'workers')).out, /^worker +state +seat .*\nw +active +3 /)
+  const seats = JSON.parse((await command(db.url, 'workers', '--json')).out).map(({ seat }: { seat: number }) => seat)
+  assert.deepEqual(seats, [3])
 })
 
 async function running({ pool }: Scene['db'], label: string, kinds: string, queues: string): Promise<void> {
