@@ -145,6 +145,7 @@ export const work: Command = {
           `the module ${quoted(path)} must export, as default or as \`handlers\`, a list of handle(…), or a function of a Leasehold that returns one`,
         )
       }
+      if (isWorker(made)) refuseIgnored(call, path)
       if (call.flag('drain') && !isWorker(made)) {
         const tally = await leasehold.drain(made, options)
         call.print(tally, () => `Drained: ${tallyText(tally)}.\n`)
@@ -156,6 +157,16 @@ export const work: Command = {
       return 0
     })
   },
+}
+
+/** A Worker that the module has made has options of its own, and ends when it is stopped. */
+function refuseIgnored(call: Call, path: string): void {
+  const given = Object.keys(work.options).filter((name) => call.flag(name) || call.text(name) !== undefined)
+  if (given.length === 0) return
+  const named = given.map((name) => `--${name}`).join(', ')
+  throw new Failure(
+    `${named} ${given.length === 1 ? 'needs' : 'need'} a list of handle(…), and the module ${quoted(path)} makes a Worker; return the list instead, or set concurrency and label where it makes the Worker`,
+  )
 }
 
 /** Outcomes that did not occur are left out. */

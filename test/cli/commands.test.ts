@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { Fatal, handle, kind, queue } from '../../src/index.ts'
 import { command } from '../support/command.ts'
@@ -198,6 +201,29 @@ test('pause and resume name a queue or a kind, and status reports the pause', as
   assert.match(status.out, /The kind mail is paused since .*, by ada\n.*→ leasehold resume --kind mail/)
   assert.match((await command(db.url, 'resume', '--kind', 'mail')).out, /resumed/)
   assert.equal((await command(db.url, 'status')).code, 0)
+})
+
+test('work refuses options that a worker of the module would ignore', async (t) => {
+  const { db } = await scene(t)
+  const folder = mkdtempSync(join(tmpdir(), 'leasehold-work-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'worker.mjs')
+  writeFileSync(path, 'export default () => ({ run: async () => {} })')
+  assert.equal((await command(db.url, 'work', path)).code, 0)
+  const cases: [string[], string][] = [
+    [['--drain'], '--drain needs'],
+    [['--label', 'x'], '--label needs'],
+    [['--concurrency', '5', '--drain'], '--concurrency, --drain need'],
+  ]
+  for (const [options, expected] of cases) {
+    const { code, err } = await command(db.url, 'work', path, ...options)
+    assert.equal(code, 2, options.join(' '))
+    assert.ok(err.startsWith(`leasehold: ${expected} a list of handle(…), and the module "`), err)
+    assert.match(
+      err,
+      / makes a Worker; return the list instead, or set concurrency and label where it makes the Worker\n$/,
+    )
+  }
 })
 
 test('status names every trouble of a seeded incident', async (t) => {
