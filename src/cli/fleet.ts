@@ -2,7 +2,7 @@
 import { roughDuration } from '../core/duration.ts'
 import { likely } from '../core/options.ts'
 import type { Count, QueueStats } from '../inspect/stats.ts'
-import { findTrouble, type Trouble } from '../inspect/trouble.ts'
+import { findTrouble, sightOfTransactions, type Trouble } from '../inspect/trouble.ts'
 import { WORKER_STATES, type WorkerSnapshot, type WorkerState } from '../inspect/workers.ts'
 import type { Command } from './command.ts'
 import { Failure, quoted } from './failure.ts'
@@ -178,14 +178,17 @@ export const status: Command = {
         oldestReadyMs: call.milliseconds('oldest-ready') ?? 300_000,
         transactionMs: call.milliseconds('open-transaction') ?? 300_000,
       })
+      const { role, seesAll } = await sightOfTransactions(lane)
       const isHealthy = trouble.length === 0
-      call.print({ healthy: isHealthy, database: name, trouble }, () => {
-        if (isHealthy) return `${call.paint('green', 'healthy')}  ${name}\n`
+      call.print({ healthy: isHealthy, database: name, trouble, seesAllTransactions: seesAll }, () => {
+        const limit = `role ${role} sees no transactions of other roles, so a long one is not reported; grant pg_read_all_stats to it`
+        const note = seesAll ? '' : `  note: ${neutral(limit)}\n    ${call.paint('dim', '→ docs/roles.md')}\n`
+        if (isHealthy) return `${call.paint('green', 'healthy')}  ${name}\n${note}`
         const lines = trouble.map(({ sentence, next, runbook }: Trouble) => {
           const after = `    → ${neutral(next)}\n    ${call.paint('dim', `→ ${runbook}`)}\n`
           return `  ${call.paint('red', '✗')} ${neutral(sentence)}\n${after}`
         })
-        return `${call.paint('red', 'unhealthy')}  ${name}\n${lines.join('')}`
+        return `${call.paint('red', 'unhealthy')}  ${name}\n${lines.join('')}${note}`
       })
       return isHealthy ? 0 : 1
     }),

@@ -58,6 +58,10 @@ where last_seen_at > leasehold.clock() - $1 * interval '1 ms'
 order by last_seen_at desc
 limit 20`
 
+// Whether our role sees the transactions of all roles: of others pg_stat_activity has no xact_start without that membership.
+export const SEES_TRANSACTIONS = `-- inspect.sees_transactions
+select current_user as role, pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all`
+
 // Transactions that have been open for long: they keep dead rows from being removed, so claims get slower.   $1 for so many ms
 export const FIND_HELD_TRANSACTIONS = `-- inspect.find_held_transactions
 select a.pid, a.usename, a.application_name, a.state, extract(epoch from now() - a.xact_start) * 1000 as for_ms

@@ -9,6 +9,7 @@ import {
   FIND_HELD_TRANSACTIONS,
   FIND_UNHANDLED,
   LIST_PAUSES,
+  SEES_TRANSACTIONS,
 } from './trouble.sql.ts'
 
 const DEAD_WORKERS_FOR_MS = 3_600_000
@@ -168,6 +169,12 @@ async function heldTransactions(lane: Lane, forMs: number): Promise<Found[]> {
     sentence: `Session ${row.pid} of ${row.usename}${row.application_name === '' ? '' : ` (${row.application_name})`} has had a transaction open for ${roughDuration(Number(row.for_ms))}`,
     next: `select pg_terminate_backend(${row.pid})`,
   }))
+}
+
+/** Without the rights to see those of others, a transaction that is held is no trouble here. */
+export async function sightOfTransactions(lane: Lane): Promise<{ readonly role: string; readonly seesAll: boolean }> {
+  const [row] = await lane.run<'role' | 'sees_all'>(SEES_TRANSACTIONS, [])
+  return { role: row!.role!, seesAll: row!.sees_all === 't' }
 }
 
 /** An option and its value. One that begins with a hyphen would be taken for another option. */
