@@ -41,6 +41,16 @@ test('every alert has an expression over exported metrics, a severity, a summary
   assert.deepEqual([...linked].sort(), runbooks, 'every runbook has an alert')
 })
 
+test('alerts that wait for a 0 fire as well when no process serves metrics any more', () => {
+  // A comparison with a series that is gone gives nothing, and nothing fires. Each process that serves metrics serves leasehold_up.
+  const onZero = [...alerts.matchAll(/^ {6}- alert: (\w+)\n {8}expr: '([^'\n]* == 0[^'\n]*)'$/gm)]
+  assert.deepEqual(
+    onZero.map(([, name]) => name),
+    ['LeaseholdDatabaseUnreachable', 'LeaseholdNoWorkers'],
+  )
+  for (const [, , expression] of onZero) assert.match(expression!, / == 0 or absent\(leasehold_up\)$/)
+})
+
 test('the dashboard uses exported metrics only, and shows each of them', () => {
   const expressions = dashboard.panels.flatMap((panel: { targets: { expr: string }[] }) =>
     panel.targets.map(({ expr }) => expr),
