@@ -53,18 +53,27 @@ export function checkOut(pool: Pool): Promise<CheckedOut> {
  */
 export class PooledStatements implements Queryable {
   readonly #pool: Pool
-  readonly #deadlineMs: number
+  #deadlineMs: () => number
 
   constructor(pool: Pool, deadlineMs: number) {
     this.#pool = pool
-    this.#deadlineMs = deadlineMs
+    this.#deadlineMs = () => deadlineMs
+  }
+
+  /** One deadline from now on for all of its statements together. */
+  static together(pool: Pool, deadlineMs: number): PooledStatements {
+    const endsAt = monotonicMs() + deadlineMs
+    const made = new PooledStatements(pool, deadlineMs)
+    made.#deadlineMs = () => Math.max(1, endsAt - monotonicMs())
+    return made
   }
 
   async query(config: QueryArrayConfig): Promise<QueryArrayResult> {
-    const late = () => new DeadlineError('A statement', this.#deadlineMs)
+    const deadlineMs = this.#deadlineMs()
+    const late = () => new DeadlineError('A statement', deadlineMs)
     const since = monotonicMs()
     const checkedOut = checkOut(this.#pool)
-    const { client, giveBack } = await withDeadline(checkedOut, this.#deadlineMs, late).catch((error) => {
+    const { client, giveBack } = await withDeadline(checkedOut, deadlineMs, late).catch((error) => {
       void checkedOut.then(
         ({ giveBack }) => giveBack(),
         () => {},
@@ -73,7 +82,7 @@ export class PooledStatements implements Queryable {
     })
     // The driver's own limit must not fire first: it would leave the statement running on the server.
     const query = client.query({ ...config, query_timeout: 2 ** 31 - 1 } as QueryArrayConfig)
-    const leftMs = Math.max(1, this.#deadlineMs - (monotonicMs() - since))
+    const leftMs = Math.max(1, deadlineMs - (monotonicMs() - since))
     let missed = false
     const onTime = () => {
       missed = true

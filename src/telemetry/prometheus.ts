@@ -9,7 +9,7 @@ import { queueDepths, serverState, workerCounts } from './queue-depths.ts'
 import { onEachWorker, runningWorkers } from './running-workers.ts'
 import { CONTENT_TYPE, type Labels, printFamily, type Sample } from './text-format.ts'
 
-/** A scrape waits no longer for the database. */
+/** A scrape waits no longer for the database, with all its statements. */
 const DEADLINE_MS = 5_000
 /** Two scrapers, or one in a hurry, cost the database no more than one. */
 const KEPT_MS = 5_000
@@ -54,7 +54,7 @@ function kept<Answer>(read: () => Promise<Answer>): () => Promise<Answer> {
 
 /** A database that is away leaves the metrics of the process, and `leasehold_up` is 0. */
 async function databaseSamples({ pool, schema, prepare }: Connection): Promise<Samples> {
-  const lane = new Lane(new PooledStatements(pool, DEADLINE_MS), { schema, prepare })
+  const lane = new Lane(PooledStatements.together(pool, DEADLINE_MS), { schema, prepare })
   try {
     const [queues, workers, server] = [await queueDepths(lane), await workerCounts(lane), await serverState(lane)]
     return {

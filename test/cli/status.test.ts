@@ -14,7 +14,10 @@ test('status names its limit if its role sees no transactions of others, and rep
 
   const limited = await status()
   assert.equal(limited.code, 0, limited.out)
-  assert.match(limited.out, /^healthy {2}[^\n]*\n {2}note: role Reader; drop role x_\d+_\d+ sees no transactions of other roles/)
+  assert.match(
+    limited.out,
+    /^healthy {2}[^\n]*\n {2}note: role Reader; drop role x_\d+_\d+ sees no transactions of other roles/,
+  )
   assert.match(limited.out, /; grant pg_read_all_stats to it\n {4}→ docs\/roles\.md\n$/)
   assert.equal(JSON.parse((await status('--json')).out).seesAllTransactions, false)
 

@@ -7,7 +7,9 @@ import { ProcessMetrics } from '../../src/telemetry/process-metrics.ts'
 import { metricsHandler } from '../../src/telemetry/prometheus.ts'
 import { MOST_QUEUES } from '../../src/telemetry/queue-depths.ts'
 import type { Worker } from '../../src/worker/worker.ts'
-import { next, type Scene, scene, statements } from '../support/worker.ts'
+import { movableTimers } from '../support/movable-clock.ts'
+import { until } from '../support/until.ts'
+import { count, inTime, next, type Scene, scene, statements } from '../support/worker.ts'
 import { type ParsedFamily, parseMetrics } from './text-format.ts'
 
 async function scrape(lh: Scene['lh'], handler = metricsHandler(lh)): Promise<Map<string, ParsedFamily>> {
@@ -157,6 +159,26 @@ test('a database that is away leaves the counts of the process, and up is 0', as
   assert.equal(value(families, 'leasehold_up'), 0)
   assert.equal(value(families, 'leasehold_jobs_running'), 0)
   assert.deepEqual(families.get('leasehold_queue_jobs')!.samples, [])
+})
+
+test('a scrape waits 5 s for the database, however many statements it sends', async (t) => {
+  const { lh, db, undo } = await scene(t)
+  const [first, second] = [await db.connect(), await db.connect()]
+  await first.query('begin; lock leasehold.dead_letter')
+  await second.query('begin; lock leasehold.worker')
+  undo.after(() => Promise.all([first.query('rollback'), second.query('rollback')]))
+  const waits = (relation: string) =>
+    until(`the scrape waits for ${relation}`, () =>
+      count(db, `from pg_locks where not granted and relation = 'leasehold.${relation}'::regclass`).then((n) => n > 0),
+    )
+  const clock = movableTimers(t, { runByThemselves: false, stands: true })
+  const scraped = inTime(scrape(lh), 'no answer')
+  await waits('dead_letter')
+  clock.pass(4_000)
+  await first.query('rollback')
+  await waits('worker')
+  clock.pass(1_000)
+  assert.equal(value(await scraped, 'leasehold_up'), 0)
 })
 
 test('only GET and HEAD are answered', async (t) => {
