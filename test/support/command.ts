@@ -7,14 +7,19 @@ export interface Ran {
   readonly err: string
 }
 
-export async function command(url: string | undefined, ...argv: string[]): Promise<Ran> {
+export function command(url: string | undefined, ...argv: string[]): Promise<Ran> {
+  return commandUntil(new AbortController().signal, url, ...argv)
+}
+
+/** The signal aborts when the process would be asked to end. */
+export async function commandUntil(signal: AbortSignal, url: string | undefined, ...argv: string[]): Promise<Ran> {
   const out: string[] = []
   const err: string[] = []
   const code = await run(argv, {
     stdout: { write: (text) => out.push(text) },
     stderr: { write: (text) => err.push(text) },
     env: { LEASEHOLD_URL: url, USER: 'ada' },
-    signal: new AbortController().signal,
+    signal,
   })
   return { code, out: out.join(''), err: err.join('') }
 }

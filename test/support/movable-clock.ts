@@ -11,7 +11,7 @@ export interface MovableClock {
 export function movableClock(t: TestContext, { stands = false } = {}): MovableClock {
   let passed = 0
   const now = performance.now.bind(performance)
-  const start = now()
+  const start = Math.floor(now()) // Sums of whole milliseconds are exact.
   t.mock.method(performance, 'now', () => (stands ? start : now()) + passed)
   return {
     pass: (ms) => {
@@ -24,8 +24,13 @@ const NEVER_MS = 2 ** 31 - 1
 
 type SetTimer = (callback: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => NodeJS.Timeout
 
+export interface MovableTimers extends MovableClock {
+  /** In how many milliseconds the timers that were set ring. Exact while the clock stands. */
+  waiting(): number[]
+}
+
 /** Timers set from now on follow it, and so does the time of day. pass() rings the due timers in their order. */
-export function movableTimers(t: TestContext, { runByThemselves = true, stands = false } = {}): MovableClock {
+export function movableTimers(t: TestContext, { runByThemselves = true, stands = false } = {}): MovableTimers {
   const clock = movableClock(t, { stands })
   let passed = 0
   const timeOfDay = Date.now
@@ -48,6 +53,7 @@ export function movableTimers(t: TestContext, { runByThemselves = true, stands =
     clear(timer)
   })
   return {
+    waiting: () => [...waiting.values()].map(({ at }) => at - performance.now()),
     pass: (ms) => {
       clock.pass(ms)
       passed += ms
