@@ -1,4 +1,4 @@
-// A deploy: workers of the release before this one and of this one share a schema, which this one migrates while the others run.
+// A deploy: workers of the release before this one and of this one share a schema and a ring. This one migrates while the others run.
 // LEASEHOLD_PREVIOUS names a commit that stands for the release before; otherwise it is the last tag.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
@@ -44,8 +44,9 @@ function release(name: string, root: string, url: string) {
   const module = join(home, `${name}.ts`)
   writeFileSync(
     module,
-    `import { handle, kind } from ${JSON.stringify(pathToFileURL(join(root, 'src/index.ts')).href)}
+    `import { handle, kind, queue } from ${JSON.stringify(pathToFileURL(join(root, 'src/index.ts')).href)}
 export const task = kind('task', { ordered: true })
+export const queues = [queue('task', { ordered: true, ring: true })]
 const handler = handle(task, (job) => (job.input === 'hang on ${name}' ? new Promise(() => {}) : '${name}'))
 export default (leasehold) => leasehold.worker([handler], { label: '${name}', concurrency: 2, lease: '3s', sweep: '1s' })\n`,
   )
@@ -89,7 +90,7 @@ test('workers of the release before and of this one run the jobs of both', { ski
   const enqueue = (input: string) =>
     pool.query(`select from leasehold.enqueue('task', $1, jsonb_build_object('partition_key', $2::text))`, [
       JSON.stringify(input),
-      `key:${key++ % 3}`,
+      `key:${key++ % 16}`,
     ])
 
   // The release before is deployed.
@@ -107,10 +108,17 @@ test('workers of the release before and of this one run the jobs of both', { ski
   await until('the release before runs a job of the new schema', isIdle)
   assert.deepEqual(await results(), ['old'])
 
-  // Both run, until each has had its share.
+  const seated = async () => {
+    const { rows } = await pool.query(`select label from leasehold.seats
+      where 'task' = any (queues) and expires_at > leasehold.clock() order by 1`)
+    return rows.map(({ label }) => label).join()
+  }
+
+  // Both run, until each has had its share of the keys.
   await now.run('configure', now.module)
   const fresh = now.work()
   workers.push(fresh)
+  await until('both releases have a seat on one ring', async () => (await seated()) === 'new,old')
   await until('both releases have completed jobs', async () => {
     await enqueue('any')
     return (await results()).length === 2
@@ -131,6 +139,7 @@ test('workers of the release before and of this one run the jobs of both', { ski
   // And the other way, as after a rollback.
   const back = before.work()
   workers.push(back)
+  await until('both releases have a seat again', async () => (await seated()) === 'new,old')
   await until('this release holds a job', async () => {
     await enqueue('hang on new')
     return isHeldBy('new')
