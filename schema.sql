@@ -68,6 +68,7 @@ create table leasehold.dead_letter (
   lease_generation bigint not null,
   claim_id bigint,
   claimed_at timestamp with time zone,
+  cancel_requested_at timestamp with time zone,
   claimed_by uuid,
   attempts smallint not null,
   max_attempts smallint not null,
@@ -86,6 +87,7 @@ create table leasehold.dead_letter (
   partition_key text,
   idempotency_key text,
   metadata jsonb,
+  cancel_reason text,
   constraint dead_letter_reason CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'fatal'::text, 'invalid_input'::text, 'effect_unknown'::text, 'lease_expired'::text, 'expired'::text, 'parked'::text]))),
   constraint dead_letter_pkey PRIMARY KEY (id)
 ) with (vacuum_truncate=off);
@@ -1416,7 +1418,7 @@ begin
     )
     insert into "leasehold".dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
       claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, parent_id, queue, kind,
-      reason, error, payload, partition_key, idempotency_key, metadata)
+      reason, error, payload, partition_key, idempotency_key, metadata, cancel_requested_at, cancel_reason)
     select e.id, at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id,
       e.attempts, e.max_attempts,
       case told.reason when 'lease_expired' then least(e.crashes, 32766) + 1 else e.crashes end, e.priority,
@@ -1425,7 +1427,7 @@ begin
       ) is not false, e.key_seq, e.parent_id, e.queue, e.kind, told.reason, coalesce(told.error, (
         select a.error from "leasehold".job_attempt a where a.job_id = e.id and a.error is not null
         order by a.lease_generation desc, a.ended_at desc limit 1
-      )), e.payload, e.partition_key, e.idempotency_key, e.metadata
+      )), e.payload, e.partition_key, e.idempotency_key, e.metadata, e.cancel_requested_at, e.cancel_reason
     from ended e join unnest(job_ids, reasons, errors) as told (id, reason, error) on told.id = e.id;
     get diagnostics moved = row_count;
     return moved;
@@ -2336,6 +2338,8 @@ begin
   if run.is_pending then
     update "leasehold".job set available_at = "leasehold".clock(), waiting_for = null where job.id = rewind.job_id;
     perform "leasehold".wake(array[run.queue]);
+  elsif not is_compensation then
+    update "leasehold".dead_letter set cancel_requested_at = null, cancel_reason = null where dead_letter.id = rewind.job_id;
   end if;
   return 'done';
 end

@@ -408,7 +408,7 @@ begin
     )
     insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, claim_id, claimed_at,
       claimed_by, attempts, max_attempts, crashes, priority, partition_bucket, salt, blocks_key, key_seq, parent_id, queue, kind,
-      reason, error, payload, partition_key, idempotency_key, metadata)
+      reason, error, payload, partition_key, idempotency_key, metadata, cancel_requested_at, cancel_reason)
     select e.id, at, e.available_at, e.created_at, e.lease_generation, e.claim_id, e.claimed_at, finish.worker_id,
       e.attempts, e.max_attempts,
       case told.reason when 'lease_expired' then least(e.crashes, 32766) + 1 else e.crashes end, e.priority,
@@ -417,7 +417,7 @@ begin
       ) is not false, e.key_seq, e.parent_id, e.queue, e.kind, told.reason, coalesce(told.error, (
         select a.error from leasehold.job_attempt a where a.job_id = e.id and a.error is not null
         order by a.lease_generation desc, a.ended_at desc limit 1
-      )), e.payload, e.partition_key, e.idempotency_key, e.metadata
+      )), e.payload, e.partition_key, e.idempotency_key, e.metadata, e.cancel_requested_at, e.cancel_reason
     from ended e join unnest(job_ids, reasons, errors) as told (id, reason, error) on told.id = e.id;
     get diagnostics moved = row_count;
     return moved;

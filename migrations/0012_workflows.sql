@@ -327,7 +327,8 @@ end
 $$;
 
 -- A run that no worker holds forgets what it recorded from this step on, and its signals are there to be received again. Of a
--- compensation it forgets this one alone: those behind it are not undone twice. done; processing: a worker has it; no_such_step. The
+-- compensation it forgets this one alone: those behind it are not undone twice. A dead letter that was to be cancelled goes on from a
+-- step: the request is dropped. done; processing: a worker has it; no_such_step. The
 -- caller then redrives the job, if it is a dead letter.
 create function leasehold.rewind(job_id bigint, step_name text, of_nth integer, is_compensation boolean) returns text
   language plpgsql volatile
@@ -373,6 +374,8 @@ begin
   if run.is_pending then
     update leasehold.job set available_at = leasehold.clock(), waiting_for = null where job.id = rewind.job_id;
     perform leasehold.wake(array[run.queue]);
+  elsif not is_compensation then
+    update leasehold.dead_letter set cancel_requested_at = null, cancel_reason = null where dead_letter.id = rewind.job_id;
   end if;
   return 'done';
 end

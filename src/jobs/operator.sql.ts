@@ -40,7 +40,7 @@ select asked as id, outcome, case outcome when 'requested' then leasehold.tell('
 from answered`
 
 // A dead letter becomes a pending job again: same id, same generation, fresh attempts. A job that died with its worker
-// stays a suspect: it is claimed alone. The delete decides between two operators who redrive at once. Those of ordered queues
+// stays a suspect: it is claimed alone. A run that was to be cancelled still is: it undoes what it did. The delete decides between two operators who redrive at once. Those of ordered queues
 // are put back into their keys by leasehold.redrive_in_order(), which may bring others along.
 //   $1 ids  $2 by
 export const REDRIVE = `-- job.redrive
@@ -54,12 +54,16 @@ with picked as materialized (
   delete from leasehold.dead_letter where id = any (array(select id from picked where key_seq is null)) returning *
 ), plain as (
   insert into leasehold.job (id, available_at, created_at, lease_generation, max_attempts, crashes, priority,
-    partition_bucket, line, salt, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata)
+    partition_bucket, line, salt, parent_id, queue, kind, payload, partition_key, idempotency_key, metadata,
+    cancel_requested_at, cancel_reason)
   select id, leasehold.clock(), created_at, lease_generation, max_attempts,
     case reason when 'lease_expired' then greatest(crashes, 2) else 0 end, priority, partition_bucket,
     leasehold.line(queue, partition_key, partition_bucket), salt,
-    parent_id, queue, kind, payload, partition_key, idempotency_key, metadata
-  from revived
+    parent_id, queue, kind, payload, partition_key, idempotency_key, metadata,
+    case when begun then cancel_requested_at end, case when begun then cancel_reason end
+  from (
+    select revived.*, cancel_requested_at is not null and leasehold.has_begun(id) as begun from revived
+  ) as revived
   returning id, queue, kind
 ), added as materialized (
   select id, queue, kind from plain

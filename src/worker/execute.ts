@@ -75,7 +75,7 @@ function outcomeOf(held: HeldJob, error: unknown): Outcome {
   if (error instanceof Fatal) return { verb: 'bury', error, reason: 'fatal' }
   if (error instanceof Snooze) return { verb: 'snooze', delayMs: delayOf(error), waitsFor: error.waitsFor }
   if (error instanceof Cancel) return { verb: 'cancel', error }
-  if (held.aborted === 'cancelled') return { verb: 'cancel' }
+  if (held.aborted === 'cancelled' && held.handler.undoes !== true) return { verb: 'cancel' }
   if (error instanceof RetryAfter) return { verb: 'fail', error, delayMs: delayOf(error) }
   return failed(held, error)
 }

@@ -39,6 +39,8 @@ export interface Handler<Input = unknown, Result = unknown> {
   readonly onConcurrentModification: 'cancel' | 'retry'
   /** Its jobs are runs of a workflow. Called when a signal may have come for one of them. */
   readonly onSignal?: () => void
+  /** It undoes what a cancelled job did, and then throws Cancel. Any other error is a failure, and the next attempt goes on. */
+  readonly undoes?: boolean
   /** Exists only in the types. */
   readonly __types?: { readonly input: Input; readonly result: Result }
 }

@@ -5,7 +5,7 @@ import type { Loaded } from './journal.ts'
 
 /**
  * Why the code of a run may do nothing new: its cancellation was requested, its deadline has passed, or it was being undone when its last
- * slice ended. The last one is known only by the compensations on record: a dead letter that is redriven has forgotten the request.
+ * slice ended. The last one is known by the compensations on record.
  */
 export class Cancellation {
   /** On the monotonic clock. */

@@ -29,7 +29,7 @@ export function handleRuns<Input, Parsed, Result>(
   if (workflow.code === undefined) throw new InvalidOptionError(of, 'the workflow is declared without its code')
   const live: Live = new Set()
   const run = (job: Job) => execute(workflow as unknown as Workflow, job, live)
-  return { ...handle(workflow.kind as Kind, run, options), onSignal: () => refresh(live) }
+  return { ...handle(workflow.kind as Kind, run, options), undoes: true, onSignal: () => refresh(live) }
 }
 
 async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknown> {

@@ -55,6 +55,7 @@ export class Slice {
   /** The code has thrown. Nothing awaits a branch that it left behind, and a rejection there would end the process. */
   hasThrown = false
   #isOver = false
+  readonly #closing = new AbortController()
   /** For steps: it stops, or is to be cancelled. */
   readonly aborting = new AbortController()
   #end: (error: unknown) => void = () => {}
@@ -90,7 +91,7 @@ export class Slice {
       if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
       await this.#stillness.rest()
     } while (this.#busy > 0 || this.replay.isDelivering)
-    if (!this.#isLive && !this.cancellation.isCancelled) this.#checkReached()
+    if (!this.#isLive) this.#checkReached()
     this.#isLive = true
   }
 
@@ -243,6 +244,7 @@ export class Slice {
 
   close(): void {
     this.#isOver = true
+    this.#closing.abort()
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
 
@@ -284,9 +286,8 @@ export class Slice {
     const { unreached, isStuck } = this.replay
     if (this.#frontier.isEmpty && !isStuck) return
     const isBehind = unreached.length > 0 || isStuck
-    // Also in a run that is cancelled: what is on record must be reached to be undone.
-    if (isBehind && !this.#frontier.isAsked && !this.cancellation.isCancelled)
-      return void this.#giveTime(this.#stillness.calls)
+    // Also in a run that is cancelled: only what was reached is undone.
+    if (isBehind && !this.#frontier.isAsked) return void this.#giveTime(this.#stillness.calls)
     this.#isLive = !isBehind || !this.#frontier.isAsked
     if (this.#isLive) this.#frontier.open()
     else this.#frontier.answer(false)
@@ -294,7 +295,7 @@ export class Slice {
   }
 
   async #giveTime(calls: number): Promise<void> {
-    await sleep(LATE_MS, this.carrier.signal)
+    await sleep(LATE_MS, this.#closing.signal)
     if (this.#isOver || calls !== this.#stillness.calls) return
     this.#stop(new WorkflowChangedError(this.#workflow, this.replay.unreached))
   }
