@@ -60,12 +60,3 @@ export class NotUndoneError extends Fatal {
     super(`Not all was undone. Compensations that have failed: ${each.join(', ')}. Why it was undone: ${why}`)
   }
 }
-
-/** The run is being undone, and this branch of its code goes on no more. Not for callers: it never leaves the run. */
-export class StoppedError extends Error {
-  override readonly name = 'StoppedError'
-
-  constructor() {
-    super('The run is being undone; this branch of it goes on no more.')
-  }
-}

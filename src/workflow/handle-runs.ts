@@ -55,11 +55,13 @@ async function execute(workflow: Workflow, job: Job, live: Live): Promise<unknow
 async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: unknown): Promise<unknown> {
   const { cancellation } = slice
   try {
-    const result = await workflow.code!(run, input)
+    const result = await Promise.race([workflow.code!(run, input), run.compensated])
+    if (run.isCompensating) return await run.compensated
     await slice.ended()
     return result
-  } catch (error) {
-    slice.hasThrown = true
+  } catch (thrown) {
+    // Whatever the code makes of it meanwhile.
+    const error = run.isCompensating ? await run.compensated.catch((why: unknown) => why) : thrown
     if (error instanceof Cancel || error instanceof NotUndoneError) throw error
     if (cancellation.isCancelled) {
       const why = cancellation.isLate ? 'its deadline has passed' : await reasonOf(slice)

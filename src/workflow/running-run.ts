@@ -31,12 +31,26 @@ export class RunningRun implements Run {
   readonly #slice: Slice
   readonly #workflow: Workflow
   readonly #lane: Lane
+  #undoing: Promise<never> | undefined
+  #end: (error: unknown) => void = () => {}
+  /** Rejects when run.compensate() has undone what was done. */
+  readonly compensated: Promise<never>
 
   constructor(slice: Slice, workflow: Workflow, lane: Lane, pool: Pool) {
     this.#slice = slice
     this.#workflow = workflow
     this.#lane = lane
     this.steps = new Steps(slice, lane, pool)
+    this.compensated = handled(
+      new Promise((_, reject) => {
+        this.#end = reject
+      }),
+    )
+  }
+
+  /** run.compensate() was called, and decides how the run ends. */
+  get isCompensating(): boolean {
+    return this.#undoing !== undefined
   }
 
   get id() {
@@ -121,6 +135,12 @@ export class RunningRun implements Run {
 
   async #compensate(reason: string): Promise<never> {
     checkText('compensate', reason, 1_000)
+    this.#undoing ??= this.#undo(reason)
+    this.#undoing.catch(this.#end)
+    return this.#undoing
+  }
+
+  async #undo(reason: string): Promise<never> {
     await this.steps.undo(reason)
     throw new Cancel(reason)
   }

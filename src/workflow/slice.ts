@@ -17,7 +17,7 @@ import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import { Cancellation } from './cancellation.ts'
 import type { Carrier } from './carrier.ts'
-import { StoppedError, WorkflowChangedError } from './errors.ts'
+import { WorkflowChangedError } from './errors.ts'
 import { Frontier } from './frontier.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
 import { OpenWaits, type Ready } from './open-waits.ts'
@@ -52,8 +52,6 @@ export class Slice {
   readonly cancellation: Cancellation
   #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
-  /** The code has thrown. Nothing awaits a branch that it left behind, and a rejection there would end the process. */
-  hasThrown = false
   #isOver = false
   readonly #closing = new AbortController()
   /** For steps: it stops, or is to be cancelled. */
@@ -82,11 +80,13 @@ export class Slice {
     else carrier.signal.addEventListener('abort', () => this.#abort(carrier.signal.reason), { once: true })
   }
 
-  /** No branch goes on from here: what was done is going to be undone. Resolves when the steps that run have ended. */
+  /**
+   * No branch goes on from here: what was done is going to be undone. They stand still. A rejection in a branch that nothing awaits would
+   * end the process. Resolves when the steps that run have ended.
+   */
   async endBranches(): Promise<void> {
     this.#isCompensating = true
-    if (this.hasThrown) this.#waits.forget()
-    else this.#waits.reject(new StoppedError())
+    this.#waits.forget()
     do {
       if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
       await this.#stillness.rest()
@@ -104,7 +104,7 @@ export class Slice {
   /** Another worker may have the run. The code stands still, as when it parks: rejections in its branches might end the process. */
   abandon(): Promise<never> {
     this.#stop(new LeaseLostError(this.carrier.claimed))
-    return new Promise(() => {})
+    return standStill()
   }
 
   /** Names of signals that may let a wait go on. */
@@ -158,7 +158,7 @@ export class Slice {
   async #gate(call?: Call): Promise<void> {
     if (this.#isOver) return this.abandon()
     const isUndoing = call?.type === 'compensation'
-    if (this.#isCompensating && !isUndoing) return this.#endBranch()
+    if (this.#isCompensating && !isUndoing) return standStill()
     if (!this.#isLive) {
       this.#stillness.watch()
       await this.#frontier.pass()
@@ -209,11 +209,6 @@ export class Slice {
     })
   }
 
-  async #endBranch(): Promise<never> {
-    if (!this.hasThrown) throw new StoppedError()
-    return new Promise(() => {})
-  }
-
   /** Signals that came since: their waits go on. */
   signalled(signals: readonly Signal[]): void {
     if (!this.#isOver && this.signals.add(signals)) void this.#lookAgain()
@@ -224,7 +219,7 @@ export class Slice {
     await this.signals.renew(names, until)
     if (this.#isOver) return this.abandon()
     // A branch may have passed the gate before the run was to be undone.
-    if (this.#isCompensating && !undoes) return this.#endBranch()
+    if (this.#isCompensating && !undoes) return standStill()
     if (!undoes) this.cancellation.check()
     this.#stillness.watch()
     return this.#waits.add(names, until ?? Number.POSITIVE_INFINITY, ready)
@@ -307,4 +302,8 @@ export class Slice {
     // Without names, if it knows of its cancellation: then a request for it does not wake the run (job.settle).
     this.#stop(new Snooze(delayMs, this.cancellation.isCancelled ? undefined : names))
   }
+}
+
+function standStill(): Promise<never> {
+  return new Promise(() => {})
 }

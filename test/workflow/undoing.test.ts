@@ -67,6 +67,45 @@ test('a branch that the code left behind when it failed stands still, and does n
   assert.deepEqual(done, ['a0', '-a0'])
 })
 
+const undoings: Record<string, (run: Run) => Promise<unknown>> = {
+  'one branch, while another waits': (run) =>
+    Promise.all([
+      run.signal('never'),
+      (async () => {
+        await run.step('charge', () => 1)
+        await run.compensate('no')
+      })(),
+    ]),
+  'one branch, while another that nothing awaits waits': async (run) => {
+    const late = waits(run)
+    await run.compensate('no')
+    await late
+  },
+  'two branches at once': (run) => Promise.all([run.compensate('no'), run.compensate('nor this')]),
+  'one branch, while a step fails for good': async (run) => {
+    const undoing = run.compensate('no')
+    await run.step('charge', fails)
+    await undoing
+  },
+  'code that does not await it': async (run) => {
+    void run.compensate('no')
+    await run.signal('never')
+  },
+  'code that does not await it, and returns': async (run) => void run.compensate('no'),
+  'code that catches its error, and returns': (run) => run.compensate('no').catch(() => 'done'),
+}
+
+for (const [who, does] of Object.entries(undoings)) {
+  test(`run.compensate() undoes all and ends the run as cancelled, called by ${who}`, async (t) => {
+    const { job, done } = await undone(t, ['a', 'b'], new Set(), does)
+    assert.deepEqual(
+      [job.status, job.reason, done],
+      ['cancelled', 'no', ['a0', 'b1', '-b1', '-a0']],
+      job.lastError?.message,
+    )
+  })
+}
+
 test('all compensations that have failed are named', async (t) => {
   const { job } = await undone(t, ['a', 'b', 'c'], new Set(['a0', 'c2']), (run) => run.compensate('never shipped'))
   assert.equal(job.status, 'dead_letter')
