@@ -71,7 +71,10 @@ async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: 
       await run.steps.undo(why)
       throw cancellation.isLate ? new Fatal(why) : new Cancel(why)
     }
-    if (!(error instanceof StepFailedError || error instanceof Fatal)) throw error
+    if (!(error instanceof StepFailedError || error instanceof Fatal)) {
+      await slice.abortSteps()
+      throw error
+    }
     await run.steps.undo(error.message)
     throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
   }

@@ -22,7 +22,7 @@ export interface Step {
   readonly attempt: number
   /** For services that take idempotency keys: the same on every attempt of this step. */
   readonly effectKey: string
-  /** Aborted when the lease is lost, the run is cancelled, its time is over, or the worker stops. Pass it on. */
+  /** Aborted when the lease is lost, the run is cancelled, fails or ends, its time is over, or the worker stops. Pass it on. */
   readonly signal: AbortSignal
 }
 

@@ -11,15 +11,18 @@
  * "Every branch waits" is seen from outside: nothing runs, nothing is being recorded, something waits, and two turns of the event loop
  * have passed without a call. So code must await nothing but its run between steps; anything else belongs into a step.
  */
+import { once } from 'node:events'
 import { CENTURY_MS } from '../core/duration.ts'
-import { CancelRequestedError, InvalidOptionError, LeaseLostError } from '../core/errors.ts'
+import { CancelRequestedError, LeaseLostError } from '../core/errors.ts'
 import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
+import { Busy } from './busy.ts'
 import { Cancellation } from './cancellation.ts'
 import type { Carrier } from './carrier.ts'
 import { WorkflowChangedError } from './errors.ts'
 import { Frontier } from './frontier.ts'
 import type { Entry, EntryType, Journal, Loaded, Signal } from './journal.ts'
+import { OpenNames } from './open-names.ts'
 import { OpenWaits, type Ready } from './open-waits.ts'
 import { ReceivedSignals } from './received-signals.ts'
 import { type NewRecord, Records } from './records.ts'
@@ -39,22 +42,20 @@ export class Slice {
   readonly replay: Replay
   readonly #workflow: string
   readonly signals: ReceivedSignals
-  readonly #names = new Set<string>()
+  readonly #names = new OpenNames()
   readonly #waits = new OpenWaits()
   readonly #alarm = new Alarm(() => void this.#lookAgain(this.#waits.names))
   readonly #frontier = new Frontier()
   #isLive: boolean
-  /** Steps that run, and records on their way. */
-  #busy = 0
-  readonly #whenIdle: (() => void)[] = []
   readonly #stillness = new Stillness(() => this.#isQuiet())
+  readonly #busy = new Busy(this.#stillness)
   readonly records: Records
   readonly cancellation: Cancellation
   #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
   #isOver = false
   readonly #closing = new AbortController()
-  /** For steps: it stops, or is to be cancelled. */
+  /** For steps: it stops, has ended, or is to be cancelled. */
   readonly aborting = new AbortController()
   #end: (error: unknown) => void = () => {}
   /** Rejects when the run parks, or can go on no more. */
@@ -87,12 +88,17 @@ export class Slice {
   async endBranches(): Promise<void> {
     this.#isCompensating = true
     this.#waits.forget()
-    do {
-      if (this.#busy > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve))
-      await this.#stillness.rest()
-    } while (this.#busy > 0 || this.replay.isDelivering)
+    do await this.#busy.rest()
+    while (this.replay.isDelivering)
     if (!this.#isLive) this.#checkReached()
     this.#isLive = true
+  }
+
+  /** The code has failed. Aborts the steps that run, and resolves when they have ended, so that no next attempt begins beside them. */
+  async abortSteps(): Promise<void> {
+    const { signal } = this.carrier
+    this.close()
+    if (!signal.aborted) await Promise.race([this.#busy.rest(), once(signal, 'abort')])
   }
 
   /** After a failure: resolves if the code may go on. */
@@ -114,24 +120,14 @@ export class Slice {
 
   /** A call of the code. */
   call(type: EntryType, name: string): Call {
-    const open = `${type} ${name}`
-    if (this.#names.has(open)) {
-      throw new InvalidOptionError(open, 'another one of this name is under way; give each its own, such as [name, id]')
-    }
+    this.#names.check(type, name)
     this.#stillness.called()
     return this.replay.call(type, name)
   }
 
   /** While this runs, no other call of the same name may begin. */
-  async alone<T>({ type, name }: Call, work: () => Promise<T>): Promise<T> {
-    const open = `${type} ${name}`
-    this.#names.add(open)
-    try {
-      return await work()
-    } finally {
-      this.#names.delete(open)
-      this.#stillness.called()
-    }
+  alone<T>(call: Call, work: () => Promise<T>): Promise<T> {
+    return this.#names.during(call, work).finally(() => this.#stillness.called())
   }
 
   /** The result that is on record. */
@@ -182,13 +178,9 @@ export class Slice {
 
   /** The run does not park meanwhile. */
   async busy<T>(work: () => Promise<T>): Promise<T> {
-    this.#busy++
     try {
-      return await work()
+      return await this.#busy.while(work)
     } finally {
-      this.#busy--
-      this.#stillness.called()
-      if (this.#busy === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
       if (this.#waits.size > 0) this.#stillness.watch()
     }
   }
@@ -237,9 +229,11 @@ export class Slice {
     if (unreached.length > 0) throw new WorkflowChangedError(this.#workflow, unreached)
   }
 
-  close(): void {
+  /** Nothing new begins, and what runs is aborted. */
+  close(reason?: unknown): void {
     this.#isOver = true
     this.#closing.abort()
+    this.aborting.abort(reason)
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
 
@@ -261,14 +255,13 @@ export class Slice {
 
   #stop(error: unknown): void {
     if (this.#isOver) return
-    this.close()
-    this.aborting.abort(error)
+    this.close(error)
     this.#end(error)
   }
 
   #isQuiet(): void {
     if (this.#isOver) return
-    if (this.#busy > 0) {
+    if (this.#busy.isBusy) {
       // Something runs beside the waits: they end by a timer of this process.
       if (this.signals.unasked.length > 0) void this.#lookAgain(this.signals.unasked)
       else this.#alarm.set(this.#waits.until)
