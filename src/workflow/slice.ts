@@ -13,7 +13,7 @@
  */
 import { once } from 'node:events'
 import { CENTURY_MS } from '../core/duration.ts'
-import { CancelRequestedError, LeaseLostError } from '../core/errors.ts'
+import { CancelRequestedError, LeaseLostError, type TimedOutError } from '../core/errors.ts'
 import { Snooze } from '../core/steering.ts'
 import { Alarm, monotonicMs, sleep } from '../core/timer.ts'
 import { Busy } from './busy.ts'
@@ -32,8 +32,6 @@ import type { Workflow } from './workflow.ts'
 
 /** Code that awaits something else than its run may take this long to reach the names on record. */
 const LATE_MS = 1_000
-/** Less than the first delay of the default policy, which tests pass over by their clock. */
-const SHORT_MS = 250
 
 export class Slice {
   readonly carrier: Carrier
@@ -54,8 +52,9 @@ export class Slice {
   #recordedFirst: Promise<unknown> = Promise.resolve()
   #isCompensating = false
   #isOver = false
-  readonly #closing = new AbortController()
-  /** For steps: it stops, has ended, or is to be cancelled. */
+  /** For compensations: the slice is over. */
+  readonly closing = new AbortController()
+  /** For steps: the same, or the run is to be cancelled. */
   readonly aborting = new AbortController()
   #end: (error: unknown) => void = () => {}
   /** Rejects when the run parks, or can go on no more. */
@@ -72,7 +71,9 @@ export class Slice {
       this.busy(() => journal.receive(carrier.claimed, names, () => carrier.leaseIsOurs()))
     this.signals = new ReceivedSignals(loaded.signals, receive)
     this.records = new Records(carrier.claimed, loaded.entries.at(-1)?.place ?? 0)
-    this.cancellation = new Cancellation(carrier.claimed.jobId, loaded, workflow.deadlineMs)
+    this.cancellation = new Cancellation(carrier.claimed.jobId, loaded, workflow.deadlineMs, (late) =>
+      this.#cancel(late),
+    )
     this.over = new Promise((_, reject) => {
       this.#end = reject
     })
@@ -104,7 +105,7 @@ export class Slice {
   /** After a failure: resolves if the code may go on. */
   async goOn(): Promise<void> {
     if (this.#isOver || !this.carrier.leaseIsOurs()) return this.abandon()
-    if (this.carrier.signal.aborted && !this.#isCompensating) throw this.carrier.signal.reason
+    if (!this.#isCompensating) this.cancellation.check()
   }
 
   /** Another worker may have the run. The code stands still, as when it parks: rejections in its branches might end the process. */
@@ -169,13 +170,6 @@ export class Slice {
     return this.#frontier.isNew()
   }
 
-  /** Until the next attempt. To park costs more than a short wait, and takes longer. */
-  async waitUntil(at: number, call: Call): Promise<void> {
-    const ms = at - monotonicMs()
-    if (ms <= SHORT_MS) await this.busy(() => sleep(Math.max(0, Math.ceil(ms))))
-    else await this.wait([], at, () => (at <= monotonicMs() ? true : undefined), call.type === 'compensation')
-  }
-
   /** The run does not park meanwhile. */
   async busy<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -232,7 +226,8 @@ export class Slice {
   /** Nothing new begins, and what runs is aborted. */
   close(reason?: unknown): void {
     this.#isOver = true
-    this.#closing.abort()
+    this.closing.abort(reason)
+    this.cancellation.close()
     this.aborting.abort(reason)
     this.#alarm.set(Number.POSITIVE_INFINITY)
   }
@@ -245,10 +240,16 @@ export class Slice {
   }
 
   #abort(reason: unknown): void {
-    if (reason instanceof CancelRequestedError) this.cancellation.request(reason)
+    if (reason instanceof CancelRequestedError) this.#cancel(reason)
     else this.#stop(reason)
+  }
+
+  /** A run that is being undone goes on with it. */
+  #cancel(reason: CancelRequestedError | TimedOutError): void {
+    this.cancellation.request(reason)
+    if (this.#isOver || this.#isCompensating) return
     this.aborting.abort(reason)
-    if (this.#isOver || this.#isCompensating || !this.#isLive) return
+    if (!this.#isLive) return
     this.#waits.reject(reason)
     this.#frontier.reject(reason)
   }
@@ -283,7 +284,7 @@ export class Slice {
   }
 
   async #giveTime(calls: number): Promise<void> {
-    await sleep(LATE_MS, this.#closing.signal)
+    await sleep(LATE_MS, this.closing.signal)
     if (this.#isOver || calls !== this.#stillness.calls) return
     this.#stop(new WorkflowChangedError(this.#workflow, this.replay.unreached))
   }
