@@ -42,6 +42,14 @@ export function encodeRepaired(value: unknown, ofError: (error: object) => unkno
   }
 }
 
+/** The limit, in bytes, if encodeRepaired() has stored only the start of a value; else undefined. */
+export function truncatedAt(stored: unknown): number | undefined {
+  if (typeof stored !== 'object' || stored === null) return undefined
+  const { truncated, limitBytes, start, ...rest } = stored as Record<string, unknown>
+  if (truncated !== true || typeof start !== 'string' || Object.keys(rest).length > 0) return undefined
+  return typeof limitBytes === 'number' ? limitBytes : undefined
+}
+
 /**
  * Checks and writes in one walk. A check followed by JSON.stringify would read every getter, toJSON and proxy twice,
  * and the second answer need not be the first.

@@ -5,7 +5,7 @@
 import { describeError } from './error-description.ts'
 import { encodeExactly, encodeRepaired, type StorableLimits } from './json-encoder.ts'
 
-export type { StorableLimits } from './json-encoder.ts'
+export { type StorableLimits, truncatedAt } from './json-encoder.ts'
 
 /**
  * JSON text for a jsonb column that parses back to the same value, or a `ValueNotStorableError` with the path and what to

@@ -15,6 +15,12 @@ export class StepFailedError extends LeaseholdError {
   }
 }
 
+/** As it is on record of a step or wait. */
+export function tooLarge(what: string, bytes: number): string {
+  const message = `${what} is larger than ${bytes} bytes; store it elsewhere and return its address`
+  return JSON.stringify({ name: 'ResultTooLarge', message })
+}
+
 /** The code of a workflow does not reach steps that a run has on record. Nothing was done. */
 export class WorkflowChangedError extends LeaseholdError {
   readonly code = 'WORKFLOW_CHANGED'

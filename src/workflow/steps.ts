@@ -9,7 +9,7 @@ import type { Lane } from '../db/lane.ts'
 import { isOutage } from '../db/outage.ts'
 import { withTransaction } from '../db/transaction.ts'
 import { effectKey } from '../effects/key.ts'
-import { NotUndoneError, StepFailedError } from './errors.ts'
+import { NotUndoneError, StepFailedError, tooLarge } from './errors.ts'
 import type { Entry } from './journal.ts'
 import type { NewRecord, Turn } from './records.ts'
 import { type Call, hasEnded } from './replay.ts'
@@ -173,8 +173,7 @@ function encoded(result: unknown): Pick<NewRecord, 'state' | 'result' | 'error'>
   if (result === undefined) return { state: 'recorded', result: null }
   const text = encodeSafely(result, { bytes: RESULT_BYTES })
   if (!text.startsWith(`{"truncated":true,"limitBytes":${RESULT_BYTES},`)) return { state: 'recorded', result: text }
-  const message = `its result is larger than ${RESULT_BYTES} bytes; store it elsewhere and return its address`
-  return { state: 'failed', error: JSON.stringify({ name: 'ResultTooLarge', message }) }
+  return { state: 'failed', error: tooLarge('its result', RESULT_BYTES) }
 }
 
 /** The value of a record, or what it throws. */

@@ -1,7 +1,9 @@
 /** What a run can wait for: time, a signal, the end of a job. Awaited alone, or as one of several by run.any(). */
 import { parseInput, type Schema } from '../core/schema.ts'
+import { truncatedAt } from '../core/storable.ts'
 import { monotonicMs } from '../core/timer.ts'
 import type { JobId } from '../jobs/job.ts'
+import { tooLarge } from './errors.ts'
 import type { Entry, Signal } from './journal.ts'
 import { type Call, hasEnded } from './replay.ts'
 import type { Wait } from './run.ts'
@@ -183,6 +185,10 @@ export class JobWait<Result> extends Waitable<Result> {
     const signal = this.slice.signals.take(this.names[0]!)
     if (signal === undefined) return undefined
     const { status, result, error }: ChildEnd = JSON.parse(signal.payload!)
+    const limitBytes = status === 'completed' ? truncatedAt(result) : undefined
+    if (limitBytes !== undefined) {
+      return { result: null, error: tooLarge(`the result of job ${this.#childId}`, limitBytes), signal }
+    }
     if (status === 'completed') return { result: JSON.stringify(result ?? null), signal }
     const description =
       typeof error === 'object' && error !== null ? error : { name: status, message: String(error ?? '') }

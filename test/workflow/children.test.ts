@@ -220,3 +220,29 @@ test('a child that was redriven and has completed has its result in a run that i
   const job = await clock.runToEnd(handlers, run)
   assert.deepEqual([job.status, job.result], ['completed', 7], JSON.stringify(job.lastError))
 })
+
+test('a result that was too large to be stored is an error in the run, and not a part of it', async (t) => {
+  const { lh, db } = await scene(t)
+  const big = kind<null>('big').returns<string>()
+  const child = workflow<null, string>('child', {}, async () => 'y'.repeat(2e6))
+  const error = (wait: PromiseLike<unknown>) => Promise.resolve(wait).then(String, ({ message }) => message)
+  const flow = workflow<null, unknown>('flow', {}, async (run) => [
+    await error(run.job(big, null)),
+    await error(run.child(child, null, { runId: 'shared' })),
+    await error(run.any({ first: run.child(child, null, { runId: 'shared', name: 'again' }) })),
+  ])
+  const { jobId } = await start(lh, flow, null)
+  const handlers = [handleRuns(flow), handleRuns(child), handle(big, () => 'x'.repeat(2e6))]
+  await until('it has ended', async () => {
+    await lh.drain(handlers)
+    return (await lh.get(jobId))!.status === 'completed'
+  })
+  const { rows } = await db.pool.query(`select id from leasehold.jobs where kind in ('big', 'child@1') order by id`)
+  const why = (step: string, id: number) =>
+    `Step "${step}" has failed: ResultTooLarge: the result of job ${id} is larger than 1048576 bytes; store it elsewhere and return its address`
+  assert.deepEqual((await lh.get(jobId))!.result, [
+    why('big', rows[0].id),
+    why('child', rows[1].id),
+    why('again', rows[1].id),
+  ])
+})
