@@ -3089,7 +3089,7 @@ create view leasehold.runs as
  SELECT queue AS workflow,
     idempotency_key AS run_id,
     id AS job_id,
-    NULLIF(split_part(kind, '@'::text, 2), ''::text)::integer AS version,
+    "substring"(kind, '@([1-9][0-9]{0,6})$'::text)::integer AS version,
         CASE
             WHEN status = 'pending'::leasehold.job_status AND label = 'waiting'::text THEN 'waiting'::text
             ELSE status::text
@@ -3102,7 +3102,7 @@ create view leasehold.runs as
     completed_at AS ended_at,
     available_at AS wakes_at
    FROM leasehold.jobs carrier
-  WHERE kind ~~ '%@%'::text AND idempotency_key IS NOT NULL;
+  WHERE kind ~ '@[1-9][0-9]{0,6}$'::text AND idempotency_key IS NOT NULL AND queue = split_part(kind, '@'::text, 1);
 
 create view leasehold.seats as
  SELECT number,

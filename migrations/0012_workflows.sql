@@ -227,13 +227,16 @@ create function leasehold.has_begun(job_id bigint) returns boolean
   language sql stable parallel safe
   return exists (select from leasehold.step s where s.job_id = has_begun.job_id);
 
--- Runs, under the names of workflows.
+-- Runs, under the names of workflows: a run's kind is its queue, an @ and its version. Other kinds may have an @, too, and a filter of a query
+-- may be applied before the one of this view, so the version of such a kind is null.
 create view leasehold.runs as
-  select carrier.queue as workflow, carrier.idempotency_key as run_id, carrier.id as job_id, nullif(split_part(carrier.kind, '@', 2), '')::integer as version,
+  select carrier.queue as workflow, carrier.idempotency_key as run_id, carrier.id as job_id,
+    substring(carrier.kind from '@([1-9][0-9]{0,6})$')::integer as version,
     case when carrier.status = 'pending' and carrier.label = 'waiting' then 'waiting' else carrier.status::text end as status,
     carrier.payload as input, carrier.result, coalesce(carrier.last_error, to_jsonb(carrier.reason)) as error, carrier.progress as note, carrier.created_at as started_at,
     carrier.completed_at as ended_at, carrier.available_at as wakes_at
-  from leasehold.jobs carrier where carrier.kind like '%@%' and carrier.idempotency_key is not null;
+  from leasehold.jobs carrier
+  where carrier.kind ~ '@[1-9][0-9]{0,6}$' and carrier.idempotency_key is not null and carrier.queue = split_part(carrier.kind, '@', 1);
 
 create view leasehold.steps as
   select s.job_id, s.place, s.name, s.nth, s.type, s.state, s.attempt, s.started_at, s.recorded_at, s.wake_at, s.child_id, s.signal_id,
