@@ -340,6 +340,7 @@ create table leasehold.step (
   nth integer not null,
   salt integer not null,
   attempt smallint not null,
+  joined boolean not null default false,
   state leasehold.step_state not null,
   type text not null,
   name text not null,
@@ -2566,9 +2567,10 @@ AS $function$
 declare
   run record;
   child bigint;
+  found_as text;
   existing record;
 begin
-  select j.salt, j.lease_generation into run from "leasehold".job j where j.id = run_id and j.claim_id = held_by for share;
+  select j.salt, j.lease_generation, j.idempotency_key || '/' as own_keys into run from "leasehold".job j where j.id = run_id and j.claim_id = held_by for share;
   if not found or (after_place > 0 and not exists (
     select from "leasehold".step s where s.job_id = run_id and s.place = after_place and s.salt = run.salt
   )) then
@@ -2578,7 +2580,7 @@ begin
   if found then
     return child; -- The reply was lost, and it is asked again.
   end if;
-  select e.job_id into child from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
+  select e.job_id, e.outcome into child, found_as from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
   select j.claim_id, j.parent_id, j.kind into existing from "leasehold".job j where j.id = child for update;
   if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;
@@ -2593,9 +2595,10 @@ begin
       select 'dead_letter', null, d.error from "leasehold".dead_letter d where d.id = child
     ) as ended;
   end if;
-  insert into "leasehold".step (job_id, recorded_at, started_at, lease_generation, child_id, worker_id, place, nth, salt, attempt, state,
-    type, name)
-  values (run_id, "leasehold".clock(), "leasehold".clock(), run.lease_generation, child, by_worker, at_place, of_nth, run.salt, 1, 'waiting',
+  insert into "leasehold".step (job_id, recorded_at, started_at, lease_generation, child_id, worker_id, place, nth, salt, attempt, joined,
+    state, type, name)
+  values (run_id, "leasehold".clock(), "leasehold".clock(), run.lease_generation, child, by_worker, at_place, of_nth, run.salt, 1,
+    found_as = 'existing' and starts_with(options ->> 'idempotency_key', run.own_keys) is not true, 'waiting',
     'job', step_name);
   return child;
 end

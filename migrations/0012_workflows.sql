@@ -10,7 +10,7 @@
 --   recorded  the step has its result, and does not run again
 --   failed    it has failed for good, with this error
 --   retrying  an attempt has failed; the next one starts at wake_at
---   waiting   a sleep that ends at wake_at, or a job (child_id) that was started
+--   waiting   a sleep that ends at wake_at, or a job (child_id) that was started, or joined: then it is not cancelled with the run
 -- result is json, not jsonb: the code gets its keys in the order in which its step returned them, as it did the first time.
 -- The last row of a name and nth is what counts. The salt is the job's: a run that got the id of another from a sequence that a
 -- failover set back does not find its steps.
@@ -29,6 +29,7 @@ create table leasehold.step (
   nth              integer not null,
   salt             integer not null,
   attempt          smallint not null,
+  joined           boolean not null default false,
   state            leasehold.step_state not null,
   type             text not null,
   name             text not null,
@@ -245,7 +246,8 @@ create view leasehold.steps as
 
 -- A run starts a job and records that, in one transaction and under its fence. Returns the job, or null if the run is not held any
 -- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now. The
--- completion of a run always looks for runs that have joined it. 0: it is another job, which a worker executes that does not know of
+-- completion of a run always looks for runs that have joined it. Under a key that is made from the id of this run it is its own: it may
+-- have started it before an operator took it back. 0: it is another job, which a worker executes that does not know of
 -- this; ask again.
 create function leasehold.start_child(
   run_id bigint, held_by bigint, at_place integer, after_place integer, step_name text, of_nth integer, kind text, payload jsonb,
@@ -259,9 +261,10 @@ as $$
 declare
   run record;
   child bigint;
+  found_as text;
   existing record;
 begin
-  select j.salt, j.lease_generation into run from leasehold.job j where j.id = run_id and j.claim_id = held_by for share;
+  select j.salt, j.lease_generation, j.idempotency_key || '/' as own_keys into run from leasehold.job j where j.id = run_id and j.claim_id = held_by for share;
   if not found or (after_place > 0 and not exists (
     select from leasehold.step s where s.job_id = run_id and s.place = after_place and s.salt = run.salt
   )) then
@@ -271,7 +274,7 @@ begin
   if found then
     return child; -- The reply was lost, and it is asked again.
   end if;
-  select e.job_id into child from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
+  select e.job_id, e.outcome into child, found_as from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
   select j.claim_id, j.parent_id, j.kind into existing from leasehold.job j where j.id = child for update;
   if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;
@@ -286,9 +289,10 @@ begin
       select 'dead_letter', null, d.error from leasehold.dead_letter d where d.id = child
     ) as ended;
   end if;
-  insert into leasehold.step (job_id, recorded_at, started_at, lease_generation, child_id, worker_id, place, nth, salt, attempt, state,
-    type, name)
-  values (run_id, leasehold.clock(), leasehold.clock(), run.lease_generation, child, by_worker, at_place, of_nth, run.salt, 1, 'waiting',
+  insert into leasehold.step (job_id, recorded_at, started_at, lease_generation, child_id, worker_id, place, nth, salt, attempt, joined,
+    state, type, name)
+  values (run_id, leasehold.clock(), leasehold.clock(), run.lease_generation, child, by_worker, at_place, of_nth, run.salt, 1,
+    found_as = 'existing' and starts_with(options ->> 'idempotency_key', run.own_keys) is not true, 'waiting',
     'job', step_name);
   return child;
 end

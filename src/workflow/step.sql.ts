@@ -98,6 +98,6 @@ cross join lateral (
 export const SIGNAL = `-- signal.send
 select leasehold.signal($1, $2, $3, $4::jsonb, $5) as outcome`
 
-// The jobs that a run has started.   $1 run
+// The jobs that a run has started, without those that it has joined.   $1 run
 export const CHILDREN = `-- step.children
-select child_id from leasehold.step where job_id = $1 and child_id is not null`
+select child_id from leasehold.step where job_id = $1 and child_id is not null and not joined`

@@ -7,7 +7,7 @@ import { Fatal, handle, kind, withTransaction } from '../../src/index.ts'
 import { CANCEL } from '../../src/jobs/operator.sql.ts'
 import { wakeSignalled } from '../../src/jobs/signals.ts'
 import { testClock } from '../../src/testing/index.ts'
-import { handleRuns, type Run, retryFrom, start, workflow } from '../../src/workflow/index.ts'
+import { handleRuns, type Run, retryFrom, start, terminate, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { count, next, scene, statements } from '../support/worker.ts'
@@ -101,6 +101,36 @@ test('a run that is cancelled cancels the jobs and runs that it has started', as
     assert.deepEqual([job!.status, job!.reason], ['cancelled', 'no longer'])
   }
 })
+
+for (const end of ['cancelled', 'terminated'] as const) {
+  test(`a run that is ${end} cancels no run that it has only joined`, async (t) => {
+    const { lh } = await scene(t)
+    const child = workflow<null, unknown>('child', {}, async (run) => run.signal('never'))
+    const flow = workflow<null, unknown>('flow', {}, (run) =>
+      Promise.all([
+        run.child(child, null, { name: 'joined', runId: 'theirs' }),
+        run.child(child, null, { name: 'started', runId: 'ours' }),
+        run.child(child, null, { name: 'joined too', runId: 'ours' }),
+        run.child(child, null),
+      ]),
+    )
+    const theirs = await start(lh, child, null, { runId: 'theirs' })
+    const { jobId } = await start(lh, flow, null, { runId: 'r' })
+    const handlers = [handleRuns(flow), handleRuns(child)]
+    await lh.drain(handlers)
+    // What it had started stays its own when it starts it again.
+    assert.equal(await retryFrom(lh, flow, 'r', { step: 'child' }), 'retried')
+    await lh.drain(handlers)
+    if (end === 'cancelled') await lh.cancel(jobId)
+    else await terminate(lh, flow, 'r')
+    await lh.drain(handlers)
+    const jobs = await lh.list({ queue: 'child' })
+    const statuses = Object.fromEntries(jobs.map(({ idempotencyKey, status }) => [idempotencyKey, status]))
+    assert.deepEqual(statuses, { theirs: 'pending', ours: 'cancelled', 'r/child': 'cancelled' })
+    assert.equal((await lh.get(jobId))!.status, 'cancelled')
+    assert.equal((await lh.get(theirs.jobId))!.status, 'pending')
+  })
+}
 
 test('a run that is cancelled while it starts a job cancels that job, too', async (t) => {
   const { lh, db, worker } = await scene(t)
