@@ -2580,7 +2580,11 @@ begin
   if found then
     return child; -- The reply was lost, and it is asked again.
   end if;
-  select e.job_id, e.outcome into child, found_as from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options) e;
+  select e.job_id, e.outcome into child, found_as
+  from "leasehold".enqueue(start_child.kind, start_child.payload, start_child.options || '{"on_conflict": "return"}') e;
+  if found_as = 'conflict' then
+    return -child;
+  end if;
   select j.claim_id, j.parent_id, j.kind into existing from "leasehold".job j where j.id = child for update;
   if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;

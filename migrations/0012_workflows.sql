@@ -248,7 +248,7 @@ create view leasehold.steps as
 -- more. A job that exists under the same idempotency key is taken as it is; if it has ended, the run gets its result as a signal now. The
 -- completion of a run always looks for runs that have joined it. Under a key that is made from the id of this run it is its own: it may
 -- have started it before an operator took it back. 0: it is another job, which a worker executes that does not know of
--- this; ask again.
+-- this; ask again. Negative: the job has that key with another payload, and nothing was done.
 create function leasehold.start_child(
   run_id bigint, held_by bigint, at_place integer, after_place integer, step_name text, of_nth integer, kind text, payload jsonb,
   options jsonb, by_worker uuid
@@ -274,7 +274,11 @@ begin
   if found then
     return child; -- The reply was lost, and it is asked again.
   end if;
-  select e.job_id, e.outcome into child, found_as from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options) e;
+  select e.job_id, e.outcome into child, found_as
+  from leasehold.enqueue(start_child.kind, start_child.payload, start_child.options || '{"on_conflict": "return"}') e;
+  if found_as = 'conflict' then
+    return -child;
+  end if;
   select j.claim_id, j.parent_id, j.kind into existing from leasehold.job j where j.id = child for update;
   if found and existing.claim_id is not null and existing.parent_id is null and existing.kind not like '%@%' then
     return 0;

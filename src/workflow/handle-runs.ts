@@ -1,5 +1,5 @@
 /** Executes the runs of a workflow: a handler of the jobs that carry them. */
-import { InvalidOptionError } from '../core/errors.ts'
+import { IdempotencyConflictError, InvalidOptionError } from '../core/errors.ts'
 import type { Kind } from '../core/kind.ts'
 import { Cancel, Fatal, Snooze } from '../core/steering.ts'
 import { type Handler, handle } from '../worker/handler.ts'
@@ -71,13 +71,17 @@ async function follow(workflow: Workflow, run: RunningRun, slice: Slice, input: 
       await run.steps.undo(why)
       throw cancellation.isLate ? new Fatal(why) : new Cancel(why)
     }
-    if (!(error instanceof StepFailedError || error instanceof Fatal)) {
+    if (!isForGood(error)) {
       await slice.abortSteps()
       throw error
     }
     await run.steps.undo(error.message)
-    throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause })
+    throw error instanceof Fatal ? error : new Fatal(error.message, { cause: error.cause ?? error })
   }
+}
+
+function isForGood(error: unknown): error is StepFailedError | IdempotencyConflictError | Fatal {
+  return error instanceof StepFailedError || error instanceof IdempotencyConflictError || error instanceof Fatal
 }
 
 /** Why it is cancelled. Read now: the request may have come after the slice had begun. */

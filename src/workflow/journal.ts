@@ -1,5 +1,6 @@
 /** What is on record of runs: loading it, and adding to it under the run's fence. */
 import { backoffMs } from '../core/backoff.ts'
+import { IdempotencyConflictError } from '../core/errors.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Connection } from '../db/connection.ts'
 import type { Lane, Row } from '../db/lane.ts'
@@ -124,7 +125,7 @@ export class Journal {
     return (await record(tx, this.#worker, [entry]))[0] === 'recorded'
   }
 
-  /** Enqueues a job and records that the run has started it. Undefined: the lease is gone. */
+  /** Enqueues a job and records that the run has started it. Undefined: the lease is gone. Throws IdempotencyConflictError. */
   async startChild(
     { lease, place, after, name, nth }: Pick<NewEntry, 'lease' | 'place' | 'after' | 'name' | 'nth'>,
     kind: string,
@@ -135,10 +136,19 @@ export class Journal {
     const values = [...fence(lease), place, after, name, nth, kind, payload, JSON.stringify(options), this.#worker.id]
     const child = await whileOurs(isOurs, async () => {
       const [row] = await this.#lane.run<'child'>(START_CHILD, values)
-      return row!.child === '0' ? 'busy' : row!.child
+      const { child } = row!
+      if (child?.startsWith('-')) throw conflict(child.slice(1), options)
+      return child === '0' ? 'busy' : child
     })
     return (child as JobId | null | undefined) ?? undefined
   }
+}
+
+function conflict(
+  jobId: string,
+  { idempotency_key: key }: Readonly<Record<string, unknown>>,
+): IdempotencyConflictError {
+  return new IdempotencyConflictError([{ index: 0, idempotencyKey: String(key), jobId }])
 }
 
 /** While the database is away it asks again, for as long as the lease is ours. Undefined: it is not. */

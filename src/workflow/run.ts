@@ -81,7 +81,7 @@ export interface Run {
   signal<S extends Schema>(name: string, schema: S): Wait<SchemaOutput<S>>
   /** Enqueues a job, and waits for its result. Throws StepFailedError if it is cancelled or becomes a dead letter. */
   job<Input, Result>(kind: Kind<Input, unknown, Result>, input: NoInfer<Input>, options?: JobStepOptions): Wait<Result>
-  /** Starts a run of another workflow, and waits for its result. */
+  /** Starts a run of another workflow, and waits for its result. Throws IdempotencyConflictError if its id has another input. */
   child<Input, Parsed, Result>(
     workflow: Workflow<Input, Parsed, Result>,
     input: NoInfer<Input>,

@@ -276,3 +276,23 @@ test('a result that was too large to be stored is an error in the run, and not a
     why('again', rows[1].id),
   ])
 })
+
+test('a child whose id belongs to a run with another input is refused at once, and the code may catch that', async (t) => {
+  const { lh } = await scene(t)
+  const child = workflow<number, number>('child', {}, async (_, n) => n)
+  const theirs = await start(lh, child, 1, { runId: 'shared' })
+  const undone: string[] = []
+  let slices = 0
+  const flow = workflow<boolean, unknown>('flow', {}, async (run, catches) => {
+    slices++
+    await run.step('a', { compensate: () => void undone.push('a') }, () => 1)
+    const wait = run.child(child, 2, { runId: 'shared' })
+    return catches ? settled(wait) : wait
+  })
+  const [caught, thrown] = [await start(lh, flow, true), await start(lh, flow, false)]
+  await lh.drain([handleRuns(flow)])
+  assert.equal((await lh.get(caught.jobId))!.result, 'IDEMPOTENCY_CONFLICT')
+  const job = (await lh.get(thrown.jobId))!
+  assert.deepEqual([job.status, job.reason, undone, slices], ['dead_letter', 'fatal', ['a'], 2])
+  assert.match(job.lastError!.message, new RegExp(`"shared" \\(job ${theirs.jobId}\\)`))
+})
