@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientBase, Pool } from 'pg'
 import { describeError } from '../core/error-description.ts'
 import { LeaseLostError } from '../core/errors.ts'
+import { Cancel, Snooze } from '../core/steering.ts'
 import { encodeSafely } from '../core/storable.ts'
 import { monotonicMs, sleep } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
@@ -112,6 +113,7 @@ export class Steps {
         return await attemptOnce(attempt, startedAt)
       } catch (error) {
         await slice.goOn()
+        if (call.type !== 'compensation' && (error instanceof Cancel || error instanceof Snooze)) throw error
         const failure = { attempt, startedAt, error: encodeSafely(describeError(error)) }
         const wakeMs = retryDelayMs(retry, attempt, error)
         if (wakeMs === undefined) return slice.record(call, { ...failure, state: 'failed' })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
-import { Cancel, Fatal, InvalidInputError } from '../../src/index.ts'
+import { Cancel, Fatal, InvalidInputError, Snooze } from '../../src/index.ts'
 import { testClock } from '../../src/testing/index.ts'
 import { handleRuns, type Run, signal, start, workflow } from '../../src/workflow/index.ts'
 import { scene } from '../support/worker.ts'
@@ -51,6 +51,25 @@ const ends: Record<string, { does: (run: Run) => Promise<unknown>; status: strin
     status: 'cancelled',
     undone: [],
   },
+  'a step that throws Cancel': {
+    does: (run) =>
+      run.step('b', () => {
+        throw new Cancel('not wanted')
+      }),
+    status: 'cancelled',
+    undone: [],
+  },
+  'a compensation that throws Cancel': {
+    does: async (run) => {
+      const compensate = () => {
+        throw new Cancel('not wanted')
+      }
+      await run.step('b', { compensate }, () => 1)
+      throw new Fatal('no')
+    },
+    status: 'dead_letter',
+    undone: ['a'],
+  },
   'run.compensate()': { does: (run) => run.compensate('never shipped'), status: 'cancelled', undone: ['a'] },
   'run.commit(), and then Fatal': {
     does: async (run) => {
@@ -90,6 +109,25 @@ test('a bug is fixed and redriven, and the run goes on behind its last record', 
   await lh.redrive(run.jobId)
   assert.equal((await clock.runToEnd([handleRuns(flow)], run)).result, 'done')
   assert.deepEqual(undone, [])
+})
+
+test('a step that throws Snooze runs again after the delay, and has spent no attempt', async (t) => {
+  const { lh, db } = await scene(t)
+  const attempts: number[] = []
+  const flow = workflow<null, string>('flow', { maxAttempts: 1, retry: { attempts: 1 } }, (run) =>
+    run.step('a', ({ attempt }) => {
+      attempts.push(attempt)
+      if (attempts.length < 3) throw new Snooze('1h')
+      return 'done'
+    }),
+  )
+  const { jobId } = await start(lh, flow, null)
+  for (let n = 1; n <= 3; n++) {
+    await lh.drain([handleRuns(flow)])
+    assert.equal(attempts.length, n)
+    await db.clock.advance('1 h')
+  }
+  assert.deepEqual([(await lh.get(jobId))!.result, attempts], ['done', [1, 1, 1]])
 })
 
 test('of two waits that have both ended, the first in the order of the code wins', async (t) => {
