@@ -19,7 +19,7 @@ export const checkout = workflow<Order, string>('checkout', {}, async (run, { or
   })
   const first = await run.any({ shipped: run.signal<{ parcel: string }>('shipped'), late: run.sleep('7d') })
   if (first.name === 'late') return run.compensate('never shipped')
-  run.commit() // From here on nothing is undone.
+  run.commit() // What was done so far is not undone any more.
   await run.step('notify', (step) => services.notify(order, step.effectKey))
   return `shipped as ${first.value.parcel}`
 })

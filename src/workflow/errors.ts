@@ -46,13 +46,13 @@ export class RunNotFoundError extends LeaseholdError {
   }
 }
 
-/** The run has ended, and takes no more signals. */
+/** The run has ended: it takes no more signals, and can be neither paused nor retried. */
 export class RunFinishedError extends LeaseholdError {
   readonly code = 'RUN_FINISHED'
   override readonly name = 'RunFinishedError'
 
   constructor(workflow: string, runId: string) {
-    super(`The run ${JSON.stringify(runId)} of ${workflow} has ended. The signal was not stored.`)
+    super(`The run ${JSON.stringify(runId)} of ${workflow} has ended. Nothing was changed.`)
   }
 }
 

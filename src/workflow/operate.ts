@@ -50,7 +50,7 @@ export async function retryFrom(
   const nth = checkInteger('retryFrom.nth', from.nth ?? 1, 1, 2 ** 31 - 1)
   const [row] = await lane.run<'outcome'>(REWIND, [jobId, ...target(from, nth)])
   const outcome = row!.outcome!
-  if (outcome === 'not_found') throw new RunNotFoundError(workflow.name, runId)
+  if (outcome === 'not_found') throw new RunFinishedError(workflow.name, runId)
   if (outcome !== 'done') return outcome as RetriedFrom
   await redriveWhich(lane, jobId, from.by === undefined ? {} : { by: from.by })
   return 'retried'

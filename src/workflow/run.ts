@@ -89,7 +89,7 @@ export interface Run {
   ): Wait<Result>
   /** Waits for the first of several. The winner is recorded; a signal that came later stays for the next wait. */
   any<Choices extends Readonly<Record<string, Wait<unknown>>>>(choices: Choices): Promise<Results<Choices>>
-  /** From here on nothing is compensated. */
+  /** What was done so far is not compensated any more. A step behind this that has a compensation is. */
   commit(): void
   /** Undoes what was done, in reverse order, and ends the run as cancelled, with this reason. */
   compensate(reason: string): Promise<never>

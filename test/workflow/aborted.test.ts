@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import type { JobId, Leasehold } from '../../src/index.ts'
-import { getRun, handleRuns, type Step, start, workflow } from '../../src/workflow/index.ts'
+import { getRun, handleRuns, type Step, signal, start, workflow } from '../../src/workflow/index.ts'
 import { gate } from '../support/gate.ts'
 import { manyTurns } from '../support/held-runs.ts'
 import { movableClock, movableTimers } from '../support/movable-clock.ts'
@@ -153,4 +153,43 @@ test('a compensation is not aborted by the deadline, nor by a cancellation', asy
   goes.open()
   const job = await ended(lh, jobId)
   assert.deepEqual([job.status, job.reason, isAborted], ['cancelled', 'no', false])
+})
+
+test('the timeout bounds one slice: its step is aborted, and the next slice goes on behind the last record', async (t) => {
+  const { lh, worker } = await scene(t)
+  const clock = movableTimers(t)
+  const did: string[] = []
+  let began = gate()
+  const flow = workflow<null, string>('flow', { ...FAST, timeout: '15s', retry: { attempts: 1 } }, async (run) => {
+    await run.step('a', () => void did.push('a'))
+    await run.step('slow', async ({ signal }) => {
+      did.push('slow')
+      began.open()
+      if (did.length > 2) return
+      await once(signal, 'abort')
+      did.push(signal.reason.code)
+      throw signal.reason
+    })
+    await run.signal('go')
+    await run.step('b', async () => {
+      began.open()
+      await goes.opened
+    })
+    return 'done'
+  })
+  const goes = gate()
+  const { jobId } = await start(lh, flow, null, { runId: 'r' })
+  worker([handleRuns(flow)], HELD)
+  await began.opened
+  clock.pass(15_000)
+  await until('it waits', async () => (await lh.get(jobId))!.label === 'waiting')
+  assert.deepEqual(did, ['a', 'slow', 'TIMED_OUT', 'slow'])
+  // A later slice has the whole time again.
+  began = gate()
+  clock.pass(14_000)
+  await signal(lh, flow, 'r', 'go')
+  await began.opened
+  clock.pass(5_000)
+  goes.open()
+  assert.equal((await ended(lh, jobId)).result, 'done')
 })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
 import { kind, queue } from '../../src/index.ts'
-import { type Code, handleRuns, type Run, signal, start, workflow } from '../../src/workflow/index.ts'
+import { type Code, handleRuns, type Run, retryFrom, signal, start, workflow } from '../../src/workflow/index.ts'
 import { codeOf, nothingHeld, scene } from '../support/worker.ts'
 
 const FAST = { retry: { attempts: 1, backoff: { first: 1, max: 1 } }, backoff: { first: 1, max: 1 } } as const
@@ -163,4 +163,14 @@ test('a workflow on an ordered queue is refused', async (t) => {
   await lh.configure([queue('flow', { ordered: true })])
   const flow = workflow<null, void>('flow', {}, async () => {})
   assert.equal(await codeOf(() => start(lh, flow, null)), 'INVALID_OPTION')
+})
+
+test('a run that has ended is not retried from a step, and is not said to be unknown', async (t) => {
+  const { lh } = await scene(t)
+  const flow = workflow<null, void>('flow', FAST, (run) => run.step('a', () => {}))
+  await start(lh, flow, null, { runId: 'r' })
+  await lh.drain([handleRuns(flow)])
+  for (const [runId, code] of Object.entries({ r: 'RUN_FINISHED', unknown: 'RUN_NOT_FOUND' })) {
+    assert.equal(await codeOf(() => retryFrom(lh, flow, runId, { step: 'a' })), code)
+  }
 })

@@ -111,6 +111,33 @@ test('a bug is fixed and redriven, and the run goes on behind its last record', 
   assert.deepEqual(undone, [])
 })
 
+test('a step behind run.commit() is undone, and one in front of it is not', async (t) => {
+  const later: string[] = []
+  const { job, undone } = await ended(t, async (run) => {
+    run.commit()
+    await run.step('b', { compensate: () => void later.push('b') }, () => 'b')
+    throw new Fatal('no')
+  })
+  assert.deepEqual([job.status, undone, later], ['dead_letter', [], ['b']])
+})
+
+for (const why of ['its cancellation', 'its deadline'] as const) {
+  test(`code that catches the error of ${why}, and returns, completes the run`, async (t) => {
+    const { lh, db } = await scene(t)
+    const flow = workflow<null, unknown>('flow', { deadline: '1d' }, async (run) => {
+      await run.step('a', { compensate: () => assert.fail('it has completed') }, () => 'a')
+      return Promise.resolve(run.signal('go')).catch(({ code }) => code)
+    })
+    const { jobId } = await start(lh, flow, null)
+    await lh.drain([handleRuns(flow)])
+    if (why === 'its deadline') await db.clock.advance('1 d')
+    else await lh.cancel(jobId)
+    await lh.drain([handleRuns(flow)])
+    const code = why === 'its deadline' ? 'TIMED_OUT' : 'CANCEL_REQUESTED'
+    assert.deepEqual([(await lh.get(jobId))!.status, (await lh.get(jobId))!.result], ['completed', code])
+  })
+}
+
 test('a step that throws Snooze runs again after the delay, and has spent no attempt', async (t) => {
   const { lh, db } = await scene(t)
   const attempts: number[] = []
