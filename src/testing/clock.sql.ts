@@ -44,6 +44,11 @@ update leasehold.sweep set looked_at = leasehold.clock() where looked_at is not 
 export const READ_CLOCK = `-- clock.read
 select extract(epoch from leasehold.clock()) * 1000 as now_ms`
 
+//   $1 application name
+export const SESSIONS_LEFT = `-- clock.sessions_left
+select count(*) as left from pg_catalog.pg_stat_activity
+where application_name = $1 and datname = current_database()`
+
 // Whether something could happen now, and in how many ms the next thing happens by itself.
 //   $1 kinds
 export const NEXT_EVENT = `-- clock.next_event
