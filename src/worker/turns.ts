@@ -9,7 +9,7 @@
  * Small statements keep a distance. What ends, or is announced, within 5 ms of the last statement waits until these are over,
  * and all of it is one turn then. After a quiet moment nothing waits, and a claim for slots that a backlog can fill never does.
  * Each statement costs processor time before it does anything, and each answer wakes two processes. While the worker watches its queues
- * (watch.ts) the distance is 6 to 20 ms. What may not be held leaves after 6 ms then.
+ * (watch.ts) the distance is 3.5 to 20 ms. What may not be held leaves after 5 ms at most.
  *
  * A worker in the middle of a run keeps its claims apart from each other only. Its jobs end one after the other, often a few
  * milliseconds apart, and with the distance from each of their completions a job of any other key would start that much later. The
@@ -33,10 +33,8 @@ import type { Walk } from '../jobs/scan-walk.ts'
 
 /** Completions that are back so soon are worth waiting for. */
 const SOON_MS = 5
-/** From one small statement to the next. */
+/** From one small statement to the next. While work comes steadily it is for what may not be held, at most. */
 const DISTANCE_MS = 5
-/** The same for what may not be held, while work comes steadily: each statement then carries more. */
-const STEADY_DISTANCE_MS = 6
 /** The mean gap is that of about so many statements, and a longer gap than this says no more. */
 const MEAN_OF = 8
 const LONGEST_GAP_MS = 100
@@ -114,7 +112,7 @@ export class Turns {
 
   #leaveAt(heldUntil: number): number {
     const mayBeHeld = heldUntil > Number.NEGATIVE_INFINITY
-    const leaveAt = this.#sentAt + (mayBeHeld ? this.#distanceMs : Math.min(this.#distanceMs, STEADY_DISTANCE_MS))
+    const leaveAt = this.#sentAt + (mayBeHeld ? this.#distanceMs : Math.min(this.#distanceMs, DISTANCE_MS))
     const isLikely = this.#gapMs * AS_OFTEN_AS_NOT <= heldUntil - monotonicMs()
     return isLikely ? Math.max(leaveAt, heldUntil) : leaveAt
   }

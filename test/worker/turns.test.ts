@@ -206,7 +206,7 @@ test('while work comes steadily a completion leaves with the next claim, unless 
 
   await leaveEvery(20, scenery)
   const keyed = await departure(scenery, Number.NEGATIVE_INFINITY)
-  clock.pass(5)
+  clock.pass(4)
   await settled()
   assert.equal(keyed(), false)
   clock.pass(1)
