@@ -3,7 +3,7 @@
  *
  * Each announcement makes the producer's commit take a lock of the whole server, wakes the connection that listens, and is answered by a
  * claim. If jobs come steadily, the worker can as well look for them. So it watches these queues: it writes `busy until`, so that
- * enqueues send no NOTIFY, and claims nearly as often as jobs come, but at least 3.5 and at most 20 ms apart. More than 3.5 ms only where that
+ * enqueues send no NOTIFY, and claims a little less often than jobs come, but at least 3.5 and at most 20 ms apart. More than 3.5 ms only where that
  * is at most a fifth of what handlers take, so that 20 ms means handlers of 100 ms.
  *
  * The watch begins where jobs come as often as it would claim at least: 286 a second, or 50 where handlers take 100 ms. It ends when
@@ -24,8 +24,8 @@ export const SHORTEST_MS = 3.5
 /** More than that is at most this share of what a handler takes. */
 const SHARE_OF_HANDLER = 0.2
 const LONGEST_MS = 20
-/** By the rate of late. If jobs come at random, a third of the claims then find none. */
-const JOBS_OF_A_CLAIM = 1.125
+/** By the rate of late. If jobs come at random, two of seven claims then find none. */
+const JOBS_OF_A_CLAIM = 1.25
 /** Of its claims, those that must find a job. */
 const SHARE_IN_VAIN = 2 / 3
 const RATE_OVER_MS = 500

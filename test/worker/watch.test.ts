@@ -168,7 +168,7 @@ test('a watch begins with 286 announcements a second, and ends when two of three
   assert.equal(sent.at(-1), 'busy.clear')
 })
 
-test('where handlers take long a watch begins with fewer announcements, and claims nearly as often as jobs come', async (t) => {
+test('where handlers take long a watch begins with fewer announcements, and claims a little less often than jobs come', async (t) => {
   const { watch, flow, claims, sent } = unit(t, { handlerMs: 100 })
   await watch.update(true)
   await flow(48)
@@ -180,7 +180,7 @@ test('where handlers take long a watch begins with fewer announcements, and clai
     await claims(percent)
     distances.push(Math.round(10 * watch.distanceMs!) / 10)
   }
-  assert.deepEqual(distances, [5.6, 14.1, 11.3, 20], 'and the last was no reason to end it')
+  assert.deepEqual(distances, [6.3, 15.6, 12.5, 20], 'and the last was no reason to end it')
   await claims(33)
   assert.deepEqual([watch.distanceMs, sent.at(-1)], [undefined, 'busy.clear'])
 })
