@@ -20,7 +20,7 @@ import type { Lane } from '../db/lane.ts'
 import { clearBusy, fleetOf, markBusy } from '../jobs/wake.ts'
 
 /** From one claim to the next, whatever handlers take. */
-export const SHORTEST_MS = 3.5
+const SHORTEST_MS = 3.5
 /** More than that is at most this share of what a handler takes. */
 const SHARE_OF_HANDLER = 0.2
 const LONGEST_MS = 20
