@@ -4,7 +4,6 @@ import { type Bench, withProcess } from './bench.ts'
 import type { ContenderName } from './contenders/names.ts'
 import { type Filled, monotonicMs, type Usage, type WorkOptions } from './process/protocol.ts'
 import type { Remote } from './process/remote.ts'
-import { serverMicros } from './processors.ts'
 import type { Database } from './server.ts'
 
 const POLL_MS = 2
@@ -89,12 +88,12 @@ export interface Began {
 }
 
 export async function startOf(bench: Bench, worker: Remote, mark: number): Promise<Began> {
-  return { usage: await worker.mark(mark), databaseMicros: serverMicros(bench.server.postmaster) }
+  return { usage: await worker.mark(mark), databaseMicros: bench.server.micros() }
 }
 
 export async function spanSince(bench: Bench, worker: Remote, began: Began): Promise<Span> {
   const endedAtMs = monotonicMs()
-  const ended = serverMicros(bench.server.postmaster)
+  const ended = bench.server.micros()
   const usage = await worker.call('usage', {})
   return {
     jobs: usage.handled - began.usage.handled,

@@ -4,6 +4,7 @@
  */
 import pg from 'pg'
 import { type PostgresServer, type PostgresVersion, startPostgres } from '../tools/postgres.ts'
+import { processMicros, serverMicros } from './processors.ts'
 
 const SETTINGS = {
   fsync: 'on',
@@ -36,6 +37,8 @@ export class BenchServer {
   /** Whether the log can be read back, to separate page images from the rest. */
   readonly canReadWal: boolean
   readonly #templates = new Set<string>()
+  /** The backends that the benchmark asks its own questions of. */
+  readonly #observers = new Set<number>()
   #clones = 0
 
   private constructor(server: PostgresServer, admin: pg.Client, version: string, canReadWal: boolean) {
@@ -54,11 +57,23 @@ export class BenchServer {
       () => false,
     )
     const { rows } = await admin.query('show server_version')
-    return new BenchServer(server, admin, rows[0].server_version, canReadWal)
+    const bench = new BenchServer(server, admin, rows[0].server_version, canReadWal)
+    await bench.#observe(admin)
+    return bench
   }
 
   get postmaster(): number {
     return this.#server.pids.postmaster
+  }
+
+  /**
+   * Processor time of all processes of the server but those that serve the benchmark's own questions: how many jobs are left is a
+   * scan of the whole table, asked several times at the end of a drain. Only differences mean anything.
+   */
+  micros(): number | null {
+    const all = serverMicros(this.postmaster)
+    if (all === null) return null
+    return [...this.#observers].reduce((rest, pid) => rest - (processMicros(pid) ?? 0), all)
   }
 
   async stop(): Promise<void> {
@@ -85,18 +100,19 @@ export class BenchServer {
     const name = `clone_${++this.#clones}`
     await this.admin.query(`create database ${name} template ${source} ${await this.#strategy(source)}`)
     const main = await this.#client(name)
+    const observer = await this.#observe(main)
     return {
       url: this.#url(name),
       main,
       connect: async () => {
         const client = await this.#client(name)
-        const { rows } = await client.query('select pg_backend_pid() as pid')
-        return { client, pid: rows[0].pid }
+        return { client, pid: await backendOf(client) }
       },
       close: async (sessions) => {
         await Promise.all(sessions.map(({ client }) => client.end()))
       },
       drop: async () => {
+        this.#observers.delete(observer)
         await main.end()
         await this.admin.query(`drop database ${name} with (force)`)
       },
@@ -117,6 +133,14 @@ export class BenchServer {
     return rows[0].copy ? 'strategy file_copy' : ''
   }
 
+  /** A session that does not share its work with other processes, which would not be known here. */
+  async #observe(client: pg.Client): Promise<number> {
+    await client.query('set max_parallel_workers_per_gather = 0')
+    const pid = await backendOf(client)
+    this.#observers.add(pid)
+    return pid
+  }
+
   async #client(database: string): Promise<pg.Client> {
     const client = new pg.Client(this.#url(database))
     // Should a scenario throw, the server stops under its open sessions; their errors are ignored.
@@ -130,6 +154,11 @@ export class BenchServer {
     url.pathname = database
     return url.href
   }
+}
+
+async function backendOf(client: pg.Client): Promise<number> {
+  const { rows } = await client.query('select pg_backend_pid() as pid')
+  return rows[0].pid
 }
 
 function templateName(name: string): string {

@@ -10,7 +10,6 @@ import type { ContenderName } from '../contenders/names.ts'
 import { countUnfinished } from '../measure.ts'
 import { monotonicMs } from '../process/protocol.ts'
 import type { Remote } from '../process/remote.ts'
-import { serverMicros } from '../processors.ts'
 import type { Database } from '../server.ts'
 
 const PER_SECOND = 2_000
@@ -86,7 +85,7 @@ function flow(bench: Bench, contender: ContenderName, database: Database): Promi
 }
 
 async function takeStock(bench: Bench, worker: Remote): Promise<Moment> {
-  const server = serverMicros(bench.server.postmaster)
+  const server = bench.server.micros()
   const { atMs, handled, nodeMicros } = await worker.call('usage', {})
   return { atMs, handled, micros: server === null ? null : server + nodeMicros }
 }

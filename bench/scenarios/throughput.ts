@@ -3,7 +3,6 @@ import { among, type Bench, freshDatabase, withProcess } from '../bench.ts'
 import { type ContenderName, FLOORS, QUEUES } from '../contenders/names.ts'
 import { type DrainOptions, drain, fill, type Span, spanSince, untilFinished } from '../measure.ts'
 import { type Filled, monotonicMs } from '../process/protocol.ts'
-import { serverMicros } from '../processors.ts'
 import { interleaved } from '../rounds.ts'
 import type { Database } from '../server.ts'
 import { addSpans, saidPerSecond } from '../spans.ts'
@@ -76,7 +75,7 @@ function flow(bench: Bench, contender: ContenderName, database: Database, jobs: 
     withProcess(bench, contender, async (producer) => {
       worker.onMark(({ handled }) => void producer.call('finished', { count: handled }).catch(() => {}))
       await worker.call('work', { url, style: 'steady', jobs, marks })
-      const before = { usage: await worker.call('usage', {}), databaseMicros: serverMicros(bench.server.postmaster) }
+      const before = { usage: await worker.call('usage', {}), databaseMicros: bench.server.micros() }
       const { firstAtMs } = await producer.call('produce', { url, from: 0, to: jobs, ...STEADY })
       await worker.mark(jobs)
       await untilFinished(bench, contender, database)

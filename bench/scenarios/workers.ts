@@ -6,7 +6,6 @@ import { filledDatabase } from '../filled.ts'
 import { countUnfinished, type Span, untilFinished } from '../measure.ts'
 import { monotonicMs } from '../process/protocol.ts'
 import type { Remote } from '../process/remote.ts'
-import { serverMicros } from '../processors.ts'
 import { interleaved } from '../rounds.ts'
 import type { Database } from '../server.ts'
 import { addSpans, saidPerSecond } from '../spans.ts'
@@ -96,7 +95,7 @@ export async function drainTogether(
 /** Of all processes together. */
 async function takeStock(bench: Bench, remotes: readonly Remote[]) {
   const atMs = monotonicMs()
-  const databaseMicros = serverMicros(bench.server.postmaster)
+  const databaseMicros = bench.server.micros()
   const usages = await Promise.all(remotes.map((remote) => remote.call('usage', {})))
   const sum = (of: (usage: (typeof usages)[number]) => number) => usages.reduce((total, usage) => total + of(usage), 0)
   return {
