@@ -111,7 +111,7 @@ class LeaseholdWorker implements BenchWorker {
 
   #items(leases: readonly Lease[]) {
     const keepMs = this.#keep ? KEEP_MS : (false as const)
-    return leases.map(({ jobId, claimId, generation }) => ({ jobId, claimId, generation, keepMs }))
+    return leases.map(({ jobId, claimId, generation }) => ({ jobId, claimId, generation, keepMs, runFrom: null }))
   }
 
   async complete(leases: readonly Lease[]): Promise<number> {
