@@ -641,6 +641,7 @@ AS $function$
 declare
   at constant timestamptz := "leasehold".clock();
   generation_floor constant bigint := "leasehold".generation_floor();
+  first_kind constant text := kinds[1];
   began constant timestamptz := clock_timestamp();
   until constant timestamptz := at - coalesce(older_ms, 0) * interval '1 ms';
   at_most constant integer := least(share, max_jobs);
@@ -792,6 +793,7 @@ begin
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
   attempts := coalesce(cardinality(picked), 0);
   available_at := encode(timestamptz_send(at), 'hex');
+  key_seq := generation_floor;
   if picked is null then
     return next;
     return;
@@ -826,9 +828,11 @@ begin
     set claim_id = claim.claim_id, claimed_at = at, attempts = (job.attempts + 1)::smallint,
       lease_generation = greatest(job.lease_generation + 1, generation_floor)
     where job.id = any (picked)
-    returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
-      job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.line,
+    returning job.id, nullif(job.lease_generation, generation_floor), nullif(job.attempts, 1::smallint),
+      nullif(job.max_attempts, 5::smallint), nullif(job.queue, job.kind), nullif(job.kind, first_kind), job.payload,
+      nullif(job.priority, 5::smallint), encode(timestamptz_send(job.available_at), 'hex'),
+      case when job.created_at <> job.available_at then encode(timestamptz_send(job.created_at), 'hex') end,
+      job.partition_key, job.partition_bucket, job.salt, job.metadata, nullif(job.line, 0::smallint),
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
         when job.parent_id is not null then -1 end;
   -- A job with a place in a queue that is not ordered is of a fair one.

@@ -37,8 +37,10 @@ create function leasehold.generation_floor() returns bigint
 -- run all at once, and their completions let no job in.
 -- The first row is no job, and has no id: lease_generation is what the walk took, in microseconds; attempts, how many jobs
 -- it found, or that there are more of a fair queue; available_at, the time of the claim, or null if all that was asked for is
--- paused. The others come in no order: sorting
+-- paused; key_seq, the generation of nearly all. The others come in no order: sorting
 -- would copy each row twice more, and the worker sees in one look whether it must sort.
+-- Of these others a column is null where it says what it says of most jobs (decisions/0033): that generation, attempt 1 of 5, priority 5,
+-- line 0, the first of the kinds, a queue named like the kind, created when it became available.
 -- key_seq is -1 of a job outside ordered queues that has a parent: its completion has to notify that.
 create function leasehold.claim(
   claim_id bigint, worker_id uuid, lease_ms double precision, max_jobs integer, kinds text[],
@@ -63,6 +65,7 @@ as $$
 declare
   at constant timestamptz := leasehold.clock();
   generation_floor constant bigint := leasehold.generation_floor();
+  first_kind constant text := kinds[1];
   began constant timestamptz := clock_timestamp();
   until constant timestamptz := at - coalesce(older_ms, 0) * interval '1 ms';
   at_most constant integer := least(share, max_jobs);
@@ -214,6 +217,7 @@ begin
   lease_generation := extract(epoch from clock_timestamp() - began) * 1000000;
   attempts := coalesce(cardinality(picked), 0);
   available_at := encode(timestamptz_send(at), 'hex');
+  key_seq := generation_floor;
   if picked is null then
     return next;
     return;
@@ -248,9 +252,11 @@ begin
     set claim_id = claim.claim_id, claimed_at = at, attempts = (job.attempts + 1)::smallint,
       lease_generation = greatest(job.lease_generation + 1, generation_floor)
     where job.id = any (picked)
-    returning job.id, job.lease_generation, job.attempts, job.max_attempts, job.queue, job.kind, job.payload,
-      job.priority, encode(timestamptz_send(job.available_at), 'hex'), encode(timestamptz_send(job.created_at), 'hex'),
-      job.partition_key, job.partition_bucket, job.salt, job.metadata, job.line,
+    returning job.id, nullif(job.lease_generation, generation_floor), nullif(job.attempts, 1::smallint),
+      nullif(job.max_attempts, 5::smallint), nullif(job.queue, job.kind), nullif(job.kind, first_kind), job.payload,
+      nullif(job.priority, 5::smallint), encode(timestamptz_send(job.available_at), 'hex'),
+      case when job.created_at <> job.available_at then encode(timestamptz_send(job.created_at), 'hex') end,
+      job.partition_key, job.partition_bucket, job.salt, job.metadata, nullif(job.line, 0::smallint),
       case when job.key_seq is not null and job.queue = any (ordered_queues) then job.key_seq
         when job.parent_id is not null then -1 end;
   -- A job with a place in a queue that is not ordered is of a fair one.

@@ -179,29 +179,39 @@ export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>
   if (head.available_at === null) return { jobs: [], walkMs: 0, at: undefined, cut: false }
   const claimed: ClaimedJob[] = []
   const at = head.available_at as StoredTime
+  const usual = { claimId: request.claimId, at, generation: Number(head.key_seq), kind: request.kinds[0]! }
   let keys: Map<string, Row<ClaimColumn>[]> | undefined
   for (let i = 1; i < rows.length; i++) {
     const row = rows[i]!
-    const hasParent = row.key_seq === HAS_PARENT || (row.key_seq === null && row.kind!.includes(OF_RUNS))
+    const job = toClaimedJob(usual, row)
+    const hasParent = row.key_seq === HAS_PARENT || (row.key_seq === null && job.kind.includes(OF_RUNS))
     // Its completion has to look at more than its own row, and looks whether the queue is ordered, too.
-    if (hasParent) claimed.push({ ...toClaimedJob(request.claimId, at, row), runFrom: undefined })
-    else if (row.key_seq === null) claimed.push(toClaimedJob(request.claimId, at, row))
+    if (hasParent) claimed.push({ ...job, runFrom: undefined })
+    else if (row.key_seq === null) claimed.push(job)
     else {
       keys ??= new Map()
       listIn(keys, `${row.queue}\0${row.partition_key}`).push(row)
     }
   }
-  for (const ofKey of keys?.values() ?? []) claimed.push(toRun(request.claimId, at, ofKey))
+  for (const ofKey of keys?.values() ?? []) claimed.push(toRun(usual, ofKey))
   const jobs = inOrder(claimed)
   const walkMs = Number(head.lease_generation) / 1_000
   return { jobs, walkMs, at, cut: Number(head.attempts) > jobs.length }
 }
 
+/** What is the same for most jobs of a claim, which returns null for it. */
+interface Usual {
+  readonly claimId: ClaimId
+  readonly at: StoredTime
+  readonly generation: number
+  readonly kind: string
+}
+
 /** The head of a key, with the jobs that follow it. */
-function toRun(claimId: ClaimId, at: StoredTime, rows: Row<ClaimColumn>[]): ClaimedJob {
+function toRun(usual: Usual, rows: Row<ClaimColumn>[]): ClaimedJob {
   rows.sort((one, other) => (comesFirst(one.key_seq!, other.key_seq!) ? -1 : 1))
   const runFrom = rows[0]!.key_seq
-  const [head, ...run] = rows.map((row) => ({ ...toClaimedJob(claimId, at, row), runFrom }))
+  const [head, ...run] = rows.map((row) => ({ ...toClaimedJob(usual, row), runFrom }))
   return run.length === 0 ? head! : { ...head!, run }
 }
 
@@ -283,23 +293,25 @@ export type ClaimColumn =
   | 'key_seq'
   | 'line'
 
-function toClaimedJob(claimId: ClaimId, claimedAt: StoredTime, row: Row<ClaimColumn>): ClaimedJob {
+function toClaimedJob({ claimId, at, generation, kind: usualKind }: Usual, row: Row<ClaimColumn>): ClaimedJob {
+  const kind = row.kind ?? usualKind
+  const availableAt = row.available_at as StoredTime
   return {
     jobId: row.id as JobId,
     claimId,
-    generation: Number(row.lease_generation),
-    attempt: Number(row.attempts),
-    maxAttempts: Number(row.max_attempts),
-    queue: row.queue!,
-    kind: row.kind!,
+    generation: row.lease_generation === null ? generation : Number(row.lease_generation),
+    attempt: row.attempts === null ? 1 : Number(row.attempts),
+    maxAttempts: row.max_attempts === null ? 5 : Number(row.max_attempts),
+    queue: row.queue ?? kind,
+    kind,
     payload: row.payload!,
-    priority: Number(row.priority),
-    availableAt: row.available_at as StoredTime,
-    claimedAt,
-    createdAt: row.created_at as StoredTime,
+    priority: row.priority === null ? 5 : Number(row.priority),
+    availableAt,
+    claimedAt: at,
+    createdAt: (row.created_at ?? availableAt) as StoredTime,
     partitionKey: row.partition_key,
     bucket: Number(row.partition_bucket),
-    line: Number(row.line),
+    line: row.line === null ? 0 : Number(row.line),
     salt: row.salt!,
     metadata: row.metadata,
     runFrom: null,

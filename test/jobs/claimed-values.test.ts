@@ -79,6 +79,55 @@ test('no setting of a session changes what a claim returns', async () => {
   assert.equal(effectKey(first!, 'charge'), effectKey(second!, 'charge'))
 })
 
+// The claim returns null for what is the same for most jobs, and the worker fills it in.
+test('a claim returns what is stored, whether it is as with most jobs or not', async () => {
+  const kinds = ['usual', 'other']
+  const queues = [...kinds, 'apart']
+  await enqueueOne(lane, { kind: 'usual' })
+  await enqueueOne(lane, { kind: 'other', priority: 3, maxAttempts: 7, availableAt: new Date('2020-01-01') })
+  await enqueueOne(lane, { kind: 'usual', queue: 'apart', priority: 9, partitionKey: 'k', metadata: { m: 1 } })
+  await enqueueOne(lane, { kind: 'other', queue: 'usual', maxAttempts: 1 })
+  const worker = newWorker()
+  const storedFor = async (ids: readonly string[]) => {
+    const { rows } = await db.pool.query(
+      `select id, queue, kind, lease_generation::float8 as generation, attempts, max_attempts, priority, line, partition_bucket,
+         encode(timestamptz_send(available_at), 'hex') as available_at, encode(timestamptz_send(created_at), 'hex') as created_at
+       from leasehold.job where id = any ($1) order by priority, available_at, id`,
+      [ids],
+    )
+    return rows.map((row) => Object.values(row))
+  }
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    const jobs = await claimNext(lane, { queues, kinds, limit: 10, worker })
+    assert.equal(jobs.length, 4)
+    assert.deepEqual(
+      jobs.map((job) => [
+        ...[
+          job.jobId,
+          job.queue,
+          job.kind,
+          job.generation,
+          job.attempt,
+          job.maxAttempts,
+          job.priority,
+          job.line,
+          job.bucket,
+        ],
+        ...[job.availableAt, job.createdAt],
+      ]),
+      await storedFor(jobs.map(({ jobId }) => jobId)),
+    )
+    // The last but one is claimed again with a generation that is higher than the clock's.
+    await db.pool.query("update leasehold.job set lease_generation = lease_generation + 60000 where kind = 'usual'")
+    await settle(
+      lane,
+      worker,
+      jobs.map((job) => ({ ...job, verb: 'snooze', delayMs: 0 })),
+    )
+    await db.pool.query('update leasehold.job set attempts = 1 where id = $1', [jobs[0]!.jobId])
+  }
+})
+
 test('a job that got the id of another does not find its effects', async () => {
   const queue = 'reused id'
   const jobId = await enqueueOne(lane, { queue })

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane, type Row } from '../../src/db/lane.ts'
 import { CLAIM } from '../../src/jobs/claim.sql.ts'
-import { claim, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
+import { type ClaimColumn, claim, newClaimId, releaseClaim, renew, toClaimed } from '../../src/jobs/claim.ts'
 import { complete, completeWithin } from '../../src/jobs/completion.ts'
 import { SWEEP } from '../../src/jobs/housekeeping.sql.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
@@ -34,8 +34,10 @@ function claimValues(limit = 10): unknown[] {
   return [newClaimId(), worker.id, LEASE_MS, limit, ['mail'], ...spots, null, null, 0, 0, null, limit, 1, null]
 }
 
-/** The first row of a claim is no job. */
-const jobsOf = (rows: readonly Row[]) => rows.filter(({ id }) => id !== null)
+function jobsOf(rows: readonly Row<ClaimColumn>[]): ClaimedJob[] {
+  const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
+  return toClaimed(request, rows).jobs
+}
 
 function completeValues(job: ClaimedJob): unknown[] {
   return [[job.jobId], [job.claimId], [null], [1000], worker.id]
@@ -53,7 +55,7 @@ test('claim against claim: a row claimed since the snapshot is not claimed again
   const first = await claimNext(lane, { limit: 2 })
   const rows = jobsOf(await late.resume())
   assert.equal(rows.length, 1, 'only the row that the first claim left')
-  assert.ok(first.every((job) => job.jobId !== rows[0]?.id))
+  assert.ok(first.every((job) => job.jobId !== rows[0]?.jobId))
   const { rows: attempts } = await db.pool.query('select distinct attempts from leasehold.job')
   assert.deepEqual(attempts, [{ attempts: 1 }])
 })
@@ -85,8 +87,8 @@ test('claim against claim and release: the generation is higher than that of the
   const [job] = await claimNext(lane, { worker })
   await settle(lane, worker, [{ ...job!, verb: 'release' }])
   const [row] = jobsOf(await late.resume())
-  assert.deepEqual([row?.id, row?.attempts], [id, '1'])
-  assert.ok(Number(row?.lease_generation) > job!.generation)
+  assert.deepEqual([row?.jobId, row?.attempt], [id, 1])
+  assert.ok(row!.generation > job!.generation)
 })
 
 test('claim against a whole claim released: the generation is higher than that of the latest version', async (t) => {
@@ -97,8 +99,8 @@ test('claim against a whole claim released: the generation is higher than that o
   const [job] = await claim(lane, request, everyStart(['mail']))
   await releaseClaim(lane, worker, request.claimId)
   const [row] = jobsOf(await late.resume())
-  assert.deepEqual([row?.id, row?.attempts], [id, '1'])
-  assert.ok(Number(row?.lease_generation) > job!.generation)
+  assert.deepEqual([row?.jobId, row?.attempt], [id, 1])
+  assert.ok(row!.generation > job!.generation)
 })
 
 test('claim against cancel: a cancelled row is not claimed', async (t) => {

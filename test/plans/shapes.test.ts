@@ -10,8 +10,14 @@ const migrations = MIGRATIONS.flatMap(({ statements }) => statements)
 const everything = [...ALL, ...migrations].map((sql) => sql.replaceAll(/--[^\n]*/g, ''))
 
 /** Immutable, and so allowed. */
-const IMMUTABLE =
-  /^(encode\(timestamptz_send\([\w.]+\), 'hex'\)|case when job\.key_seq is not null and job\.queue = any \(\w+\) then job\.key_seq\s+when job\.parent_id is not null then -1 end)$/
+const IMMUTABLE = new RegExp(
+  `^(${[
+    String.raw`encode\(timestamptz_send\([\w.]+\), 'hex'\)`,
+    String.raw`nullif\([\w.]+, [\w.]+(::smallint)?\)`,
+    String.raw`case when job\.created_at <> job\.available_at then encode\(timestamptz_send\(job\.created_at\), 'hex'\) end`,
+    String.raw`case when job\.key_seq is not null and job\.queue = any \(\w+\) then job\.key_seq\s+when job\.parent_id is not null then -1 end`,
+  ].join('|')})$`,
+)
 
 test('RETURNING lists plain columns', () => {
   let found = 0
