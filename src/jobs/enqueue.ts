@@ -82,29 +82,47 @@ export interface Encoded {
  */
 export async function enqueue(lane: Lane, jobs: readonly NewJob[]): Promise<(Enqueued | Conflicting)[]> {
   checkCount(jobs)
-  return store(lane, encodeAll(jobs))
+  return store(lane, prepare(jobs))
 }
 
 export function checkCount({ length }: readonly NewJob[]): void {
   if (length > MAX_BATCH) throw new InvalidOptionError('jobs', `a call takes at most ${MAX_BATCH}`)
 }
 
-export function encodeAll(jobs: readonly NewJob[]): Encoded[] {
+/** Jobs of one statement. */
+export interface Prepared {
+  readonly jobs: readonly Encoded[]
+  /** The parameters of the statement for jobs that differ in nothing but their input, if they do. */
+  readonly alike: unknown[] | undefined
+}
+
+export function prepare(jobs: readonly NewJob[]): Prepared {
   const encoded: Encoded[] = []
   for (const job of jobs) encoded.push(encode(job, encoded.at(-1)))
-  return encoded
+  const isPlain = encoded.length > 0 && encoded.every(({ key, ordered }) => key === null && !ordered)
+  return { jobs: encoded, alike: isPlain && areAlike(encoded, false) ? commonColumns(encoded) : undefined }
 }
 
-export async function store(lane: Lane, encoded: readonly Encoded[]): Promise<(Enqueued | Conflicting)[]> {
-  if (encoded.length === 0) return []
-  if (encoded.some((job) => job.key !== null)) return enqueueKeyed(lane, encoded)
-  const ids = encoded.some((job) => job.ordered) ? await inOrder(lane, encoded) : await enqueuePlain(lane, encoded)
-  return ids.map((id) => ({ jobId: id as JobId, outcome: 'created' }))
+async function store(lane: Lane, prepared: Prepared): Promise<(Enqueued | Conflicting)[]> {
+  const { jobs } = prepared
+  if (jobs.length === 0) return []
+  if (jobs.some(({ key }) => key !== null)) return enqueueKeyed(lane, jobs)
+  return (await storeWithoutKeys(lane, prepared)).map(created)
 }
 
-async function enqueuePlain(lane: Lane, jobs: readonly Encoded[]): Promise<string[]> {
+/** Returns the ids. */
+export function storeWithoutKeys(lane: Lane, prepared: Prepared): Promise<string[]> {
+  const { jobs } = prepared
+  return jobs.some(({ ordered }) => ordered) ? inOrder(lane, jobs) : enqueuePlain(lane, prepared)
+}
+
+export function created(id: string): Enqueued {
+  return { jobId: id as JobId, outcome: 'created' }
+}
+
+async function enqueuePlain(lane: Lane, { jobs, alike }: Prepared): Promise<string[]> {
   if (jobs.some(({ queue }) => looksAtKeys(lane, queue))) return inOrder(lane, jobs)
-  const ids = areAlike(jobs, false) ? await enqueueAlike(lane, jobs) : await enqueueAny(lane, jobs)
+  const ids = alike === undefined ? await enqueueAny(lane, jobs) : await enqueueAlike(lane, alike)
   if (ids !== undefined) return ids
   noteKeys(lane, jobs)
   return inOrder(lane, jobs)
@@ -129,8 +147,8 @@ function noteKeys(lane: Lane, jobs: readonly Encoded[]): void {
 }
 
 /** Undefined: the queue is ordered. */
-async function enqueueAlike(lane: Lane, jobs: readonly Encoded[]): Promise<string[] | undefined> {
-  const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE, commonColumns(jobs))
+async function enqueueAlike(lane: Lane, columns: readonly unknown[]): Promise<string[] | undefined> {
+  const [row] = await lane.run<'ids'>(ENQUEUE_ALIKE, columns)
   return row!.ids?.slice(1, -1).split(',')
 }
 
