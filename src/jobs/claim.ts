@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { checkInteger } from '../core/check.ts'
-import { listIn } from '../core/lists.ts'
-import type { Lane, Row } from '../db/lane.ts'
+import type { Lane } from '../db/lane.ts'
 import { checkId, checkLease, idArray, numericArray } from '../db/parameters.ts'
 import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
+import { type ClaimColumn, type Claimed, toClaimed } from './claimed.ts'
 import type { ClaimedJob, ClaimId, JobId, Lease, Worker } from './job.ts'
 import { everyStart, type Look, type ScanStart, type Walk } from './scan-walk.ts'
-import { isEarlier, type StoredTime } from './stored-time.ts'
 
 /** A claim is swept in one statement, which must stay short. */
 export const MAX_CLAIM = 1_000
@@ -30,11 +29,6 @@ export interface ClaimRequest {
 /** By queue: the buckets whose suspects may be claimed, a bit each of 1024. Missing: all. */
 export type OwnedBuckets = ReadonlyMap<string, Uint8Array>
 
-/** In the place of key_seq: a run of a workflow waits for the job. */
-const HAS_PARENT = '-1'
-/** In the kind of runs, in front of the version. Another run may join one of them while it is executed. */
-const OF_RUNS = '@'
-
 const ID_BYTES = 8
 /** Random bytes for this many ids are drawn at a time: a draw costs as much as the rest of a small claim's arguments. */
 const IDS_AHEAD = 64
@@ -50,17 +44,6 @@ export function newClaimId(): ClaimId {
   const bits = random.readBigUInt64BE(used)
   used += ID_BYTES
   return (bits >> 1n).toString() as ClaimId
-}
-
-export interface Claimed {
-  /** Without those that follow another in its run. */
-  readonly jobs: ClaimedJob[]
-  /** What the server took to find them. */
-  readonly walkMs: number
-  /** When, by the clock of the database. Undefined: everything that was asked for is paused. */
-  readonly at: StoredTime | undefined
-  /** It found more than it returned: the inputs came to too much. */
-  readonly cut: boolean
 }
 
 /** Claims up to `limit` jobs, in the order of the walk; returns them by priority and age. */
@@ -149,7 +132,7 @@ async function claimWithCrashes(
     buckets ?? null,
     ...shareArguments(request, walk),
   ])
-  return toClaimed(request, rows)
+  return toClaimed(request.claimId, request.kinds, rows)
 }
 
 /** The last arguments of every claim. */
@@ -174,47 +157,6 @@ export function claimArguments({ claimId, leaseMs, limit, kinds }: ClaimRequest,
   ]
 }
 
-export function toClaimed(request: ClaimRequest, rows: readonly Row<ClaimColumn>[]): Claimed {
-  const head = rows[0]!
-  if (head.available_at === null) return { jobs: [], walkMs: 0, at: undefined, cut: false }
-  const claimed: ClaimedJob[] = []
-  const at = head.available_at as StoredTime
-  const usual = { claimId: request.claimId, at, generation: Number(head.key_seq), kind: request.kinds[0]! }
-  let keys: Map<string, Row<ClaimColumn>[]> | undefined
-  for (let i = 1; i < rows.length; i++) {
-    const row = rows[i]!
-    const job = toClaimedJob(usual, row)
-    const hasParent = row.key_seq === HAS_PARENT || (row.key_seq === null && job.kind.includes(OF_RUNS))
-    // Its completion has to look at more than its own row, and looks whether the queue is ordered, too.
-    if (hasParent) claimed.push({ ...job, runFrom: undefined })
-    else if (row.key_seq === null) claimed.push(job)
-    else {
-      keys ??= new Map()
-      listIn(keys, `${row.queue}\0${row.partition_key}`).push(row)
-    }
-  }
-  for (const ofKey of keys?.values() ?? []) claimed.push(toRun(usual, ofKey))
-  const jobs = inOrder(claimed)
-  const walkMs = Number(head.lease_generation) / 1_000
-  return { jobs, walkMs, at, cut: Number(head.attempts) > jobs.length }
-}
-
-/** What is the same for most jobs of a claim, which returns null for it. */
-interface Usual {
-  readonly claimId: ClaimId
-  readonly at: StoredTime
-  readonly generation: number
-  readonly kind: string
-}
-
-/** The head of a key, with the jobs that follow it. */
-function toRun(usual: Usual, rows: Row<ClaimColumn>[]): ClaimedJob {
-  rows.sort((one, other) => (comesFirst(one.key_seq!, other.key_seq!) ? -1 : 1))
-  const runFrom = rows[0]!.key_seq
-  const [head, ...run] = rows.map((row) => ({ ...toClaimedJob(usual, row), runFrom }))
-  return run.length === 0 ? head! : { ...head!, run }
-}
-
 /** Queues, priorities, from when, from which id, and how long due: from and to. */
 function spotArguments(spots: readonly ScanStart[]): unknown[] {
   return [
@@ -229,27 +171,6 @@ function spotArguments(spots: readonly ScanStart[]): unknown[] {
 
 function lookArguments({ queues, dueForMs }: Look): unknown[] {
   return [queues, null, null, null, dueForMs?.from ?? null, dueForMs?.to ?? null]
-}
-
-/** Most urgent first, then oldest. They nearly always are: the rows come by id. */
-function inOrder(jobs: ClaimedJob[]): ClaimedJob[] {
-  for (let i = 1; i < jobs.length; i++) if (comesBefore(jobs[i]!, jobs[i - 1]!)) return jobs.sort(byOrder)
-  return jobs
-}
-
-function byOrder(one: ClaimedJob, other: ClaimedJob): number {
-  return comesBefore(one, other) ? -1 : 1
-}
-
-function comesBefore(one: ClaimedJob, other: ClaimedJob): boolean {
-  if (one.priority !== other.priority) return one.priority < other.priority
-  if (one.availableAt !== other.availableAt) return isEarlier(one.availableAt, other.availableAt)
-  return comesFirst(one.jobId, other.jobId)
-}
-
-/** Of two numbers as text. */
-function comesFirst(one: string, other: string): boolean {
-  return one.length === other.length ? one < other : one.length < other.length
 }
 
 /** Extends the leases still held and returns which are lost. One row per claim is written, however many jobs it covers. */
@@ -273,48 +194,4 @@ export async function closeClaims(lane: Lane, worker: Worker, claimIds: readonly
 export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<Lease[]> {
   const rows = await lane.run<'id' | 'lease_generation'>(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
   return rows.map((row) => ({ jobId: row.id as JobId, claimId, generation: Number(row.lease_generation) }))
-}
-
-export type ClaimColumn =
-  | 'id'
-  | 'lease_generation'
-  | 'attempts'
-  | 'max_attempts'
-  | 'queue'
-  | 'kind'
-  | 'payload'
-  | 'priority'
-  | 'available_at'
-  | 'created_at'
-  | 'partition_key'
-  | 'partition_bucket'
-  | 'salt'
-  | 'metadata'
-  | 'key_seq'
-  | 'line'
-
-function toClaimedJob({ claimId, at, generation, kind: usualKind }: Usual, row: Row<ClaimColumn>): ClaimedJob {
-  const kind = row.kind ?? usualKind
-  const availableAt = row.available_at as StoredTime
-  return {
-    jobId: row.id as JobId,
-    claimId,
-    generation: row.lease_generation === null ? generation : Number(row.lease_generation),
-    attempt: row.attempts === null ? 1 : Number(row.attempts),
-    maxAttempts: row.max_attempts === null ? 5 : Number(row.max_attempts),
-    queue: row.queue ?? kind,
-    kind,
-    payload: row.payload!,
-    priority: row.priority === null ? 5 : Number(row.priority),
-    availableAt,
-    claimedAt: at,
-    createdAt: (row.created_at ?? availableAt) as StoredTime,
-    partitionKey: row.partition_key,
-    bucket: Number(row.partition_bucket),
-    line: row.line === null ? 0 : Number(row.line),
-    salt: row.salt!,
-    metadata: row.metadata,
-    runFrom: null,
-    run: undefined,
-  }
 }

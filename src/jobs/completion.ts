@@ -5,14 +5,8 @@ import { settlingConflicts } from '../db/conflict.ts'
 import type { Lane } from '../db/lane.ts'
 import { idArray, numericArray } from '../db/parameters.ts'
 import { refuseWithoutTransaction } from '../db/savepoint.ts'
-import {
-  type ClaimColumn,
-  type Claimed,
-  type ClaimRequest,
-  claimArguments,
-  shareArguments,
-  toClaimed,
-} from './claim.ts'
+import { type ClaimRequest, claimArguments, shareArguments } from './claim.ts'
+import { type ClaimColumn, type Claimed, toClaimed } from './claimed.ts'
 import { type Lease, leaseOf, type Worker } from './job.ts'
 import {
   BE_IN_A_TRANSACTION,
@@ -195,7 +189,7 @@ export async function turn(
   ])
   return {
     ended: notWritten(lane, request.worker, first, rows[0]!.completed, others),
-    claimed: toClaimed(request, rows),
+    claimed: toClaimed(request.claimId, request.kinds, rows),
   }
 }
 

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane, type Row } from '../../src/db/lane.ts'
 import { CLAIM } from '../../src/jobs/claim.sql.ts'
-import { type ClaimColumn, claim, newClaimId, releaseClaim, renew, toClaimed } from '../../src/jobs/claim.ts'
+import { claim, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
+import { type ClaimColumn, toClaimed } from '../../src/jobs/claimed.ts'
 import { complete, completeWithin } from '../../src/jobs/completion.ts'
 import { SWEEP } from '../../src/jobs/housekeeping.sql.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
@@ -34,10 +35,7 @@ function claimValues(limit = 10): unknown[] {
   return [newClaimId(), worker.id, LEASE_MS, limit, ['mail'], ...spots, null, null, 0, 0, null, limit, 1, null]
 }
 
-function jobsOf(rows: readonly Row<ClaimColumn>[]): ClaimedJob[] {
-  const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 10, leaseMs: LEASE_MS }
-  return toClaimed(request, rows).jobs
-}
+const jobsOf = (rows: readonly Row<ClaimColumn>[]) => toClaimed(newClaimId(), ['mail'], rows).jobs
 
 function completeValues(job: ClaimedJob): unknown[] {
   return [[job.jobId], [job.claimId], [null], [1000], worker.id]

@@ -25,6 +25,21 @@ test('a claim takes the head of each key, and at most so many of each', async (t
   assert.deepEqual(await broken(db), [])
 })
 
+test('jobs of two queues with the same key are two runs', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  await db.pool.query("insert into leasehold.queue (name, ordered) values ('post', true)")
+  const [mail, post] = [await enqueueInKey(lane, 2), await enqueueInKey(lane, 2, { kind: 'post' })]
+  const both = ['mail', 'post']
+  const runs = await claimRuns(lane, { queues: both, kinds: both })
+  assert.deepEqual(
+    runs.map((head) => [head.queue, head.kind, head.jobId, ...idsOf(head.run ?? [])]),
+    [
+      ['mail', 'mail', ...mail],
+      ['post', 'post', ...post],
+    ],
+  )
+})
+
 test('a run ends before a job of another kind, a delayed one, a suspect and one that expired', async (t) => {
   const { db, lane } = await orderedQueue(t)
   const ends = {
