@@ -24,8 +24,8 @@ const SHORTEST_MS = 3.5
 /** More than that is at most this share of what a handler takes. */
 const SHARE_OF_HANDLER = 0.2
 const LONGEST_MS = 20
-/** By the rate of late. If jobs come at random, three of ten claims then find none. */
-const JOBS_OF_A_CLAIM = 1.2
+/** By the rate of late. If jobs come at random, two of seven claims then find none. */
+const JOBS_OF_A_CLAIM = 1.25
 /** Of its claims, those that must find a job. */
 const SHARE_IN_VAIN = 2 / 3
 const RATE_OVER_MS = 500
