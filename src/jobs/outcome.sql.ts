@@ -86,13 +86,13 @@ ${LET_IN}, is_open => true
   ) end as let_in
 from ended`
 
-// A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). Every row has the ids of what was completed. The
-// two halves do not meet: what is completed is claimed, so the claim passes it over.
+// A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). The first row, which is no job, has the ids of what
+// was completed. The two halves do not meet: what is completed is claimed, so the claim passes it over.
 //   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
 //   $14, $15 due for so many ms  $16 share  $17 run length  $18 lines or null
 export const TURN = `-- job.turn
 ${COMPLETED}
-select claimed.*, (select array_agg(id) from ended) as completed
+select claimed.*, case when claimed.id is null then (select array_agg(id) from ended) end as completed
 from leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16,
   run_length => $17, lines => $18) as claimed`
 
@@ -100,7 +100,7 @@ from leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, yo
 //   $1–$6 as for COMPLETE_IN_ORDER  $7–$19 as $6–$18 of TURN
 export const TURN_IN_ORDER = `-- job.turn_in_order
 ${COMPLETED_IN_ORDER}
-select claimed.*, completed, let_in, notified
+select claimed.*, case when claimed.id is null then completed end as completed, let_in, notified
 from (
   ${LET_IN}
   ) end as let_in
