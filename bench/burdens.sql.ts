@@ -1,4 +1,4 @@
-// What lies beside the jobs that are drained. Leasehold's tables only.
+// What lies beside the jobs that are drained, in Leasehold's tables.
 
 // Finished jobs that are still kept.
 //   $1 how many
@@ -13,3 +13,10 @@ from generate_series(1, $1::int) i`
 // What a snapshot must see for the server to keep it.
 export const HOLD_SNAPSHOT = `-- bench.hold_snapshot
 select count(*) from pg_class`
+
+// What a commit costs by itself.
+export const ONE_ROW = `-- bench.one_row
+create table one_row with (fillfactor = 50) as select 0::bigint as value`
+
+export const UPDATE_ONE_ROW = `-- bench.update_one_row
+update one_row set value = value + 1`

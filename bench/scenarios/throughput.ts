@@ -1,5 +1,6 @@
 /** Jobs a second, and what one costs. */
 import { among, type Bench, freshDatabase, withProcess } from '../bench.ts'
+import { ONE_ROW, UPDATE_ONE_ROW } from '../burdens.sql.ts'
 import { type ContenderName, FLOORS, QUEUES } from '../contenders/names.ts'
 import { type DrainOptions, drain, fill, type Span, spanSince, untilFinished, warmUpJobs } from '../measure.ts'
 import type { Filled } from '../process/protocol.ts'
@@ -54,6 +55,30 @@ export async function asyncScenario(bench: Bench): Promise<void> {
 /** One job at a time from end to end, nothing claimed ahead. */
 export async function oneByOneScenario(bench: Bench): Promise<void> {
   await drains(bench, 'batch-1', QUEUES, () => ({ style: 'one-by-one', jobs: bench.sizes.oneByOne }))
+  const spans: Span[] = []
+  for (let round = 0; round < bench.sizes.rounds; round++) spans.push(await commits(bench, bench.sizes.oneByOne))
+  addSpans(bench, 'batch-1', 'bare', spans)
+}
+
+/** `bare`: a row is updated and committed, from Node and back, again and again. No queue that ends its jobs durably can do with less. */
+async function commits(bench: Bench, count: number): Promise<Span> {
+  const database = await bench.server.clone('bare', async (main) => {
+    await main.query(ONE_ROW)
+  })
+  const { client } = await database.connect()
+  const update = async (times: number) => {
+    for (let i = 0; i < times; i++) await client.query({ name: 'update_one_row', text: UPDATE_ONE_ROW })
+  }
+  await update(Math.ceil(count / 3))
+  const [began, node, server] = [performance.now(), process.cpuUsage(), bench.server.micros()]
+  await update(count)
+  const seconds = (performance.now() - began) / 1000
+  const { user, system } = process.cpuUsage(node)
+  const after = bench.server.micros()
+  await client.end()
+  await database.drop()
+  const databaseMicros = after === null || server === null ? null : after - server
+  return { jobs: count, seconds, nodeMicros: user + system, databaseMicros, statements: count, commits: count }
 }
 
 /** A producer and a worker at the same time, from the end of the warm-up to the last completion. The database serves both. */
