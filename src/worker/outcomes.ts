@@ -209,7 +209,7 @@ export class Outcomes {
 
     const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
     if (completed.length > 0) {
-      const answer = await this.#turns.complete(this.#lane, this.#worker, completed.map(toCompletion))
+      const answer = await this.#turns.complete(this.#worker, completed.map(toCompletion))
       if (answer.letIn) this.#events.letIn(completed.map(({ job }) => job.claimed))
       for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)

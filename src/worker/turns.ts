@@ -9,7 +9,8 @@
  * Small statements keep a distance. What ends, or is announced, within 5 ms of the last statement waits until these are over,
  * and all of it is one turn then. After a quiet moment nothing waits, and a claim for slots that a backlog can fill never does.
  * Each statement costs processor time before it does anything, and each answer wakes two processes. While the worker watches its queues
- * (watch.ts) the distance is 3.5 to 20 ms. What may not be held leaves after 5 ms at most.
+ * (watch.ts) the distance is 3.5 to 20 ms. What may not be held leaves after 5 ms at most. Claims that go alone then use the connection
+ * of the completions, unless they take long: of two backends that take turns, each finds its memory gone from the processor's caches.
  *
  * A worker in the middle of a run keeps its claims apart from each other only. Its jobs end one after the other, often a few
  * milliseconds apart, and with the distance from each of their completions a job of any other key would start that much later. The
@@ -50,11 +51,12 @@ interface Waiting {
 }
 
 export class Turns {
-  /** Of claims that go alone. */
-  readonly #lane: Lane
+  readonly #claims: Lane
+  readonly #completions: Lane
   #isOpen = false
   #waiting: Waiting | undefined
   #lastTookMs = 0
+  #claimTookMs = 0
   #sentAt = Number.NEGATIVE_INFINITY
   #claimedAt = Number.NEGATIVE_INFINITY
   #gapMs = LONGEST_GAP_MS
@@ -65,8 +67,9 @@ export class Turns {
   /** Completions leave now: the last moment to ask for a claim that could wait. */
   onLeaving: () => void = () => {}
 
-  constructor(lane: Lane) {
-    this.#lane = lane
+  constructor(claims: Lane, completions: Lane) {
+    this.#claims = claims
+    this.#completions = completions
   }
 
   /** For how long a claim that can wait should. */
@@ -137,27 +140,27 @@ export class Turns {
   }
 
   /** Completes, and sends the claim that waits along, if there is one. */
-  async complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+  async complete(worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
     const isLarge = items.length >= MANY
     if (isLarge || this.#lastTookMs > SOON_MS) this.#isOpen = false
     const along = this.#waiting
     const sentAt = this.#sends()
     try {
-      if (along === undefined) return await complete(lane, worker, items)
+      if (along === undefined) return await complete(this.#completions, worker, items)
       if (isLarge) {
         this.#sendAlone(along)
-        return await complete(lane, worker, items)
+        return await complete(this.#completions, worker, items)
       }
-      return await this.#together(lane, items, along)
+      return await this.#together(items, along)
     } finally {
       this.#lastTookMs = monotonicMs() - sentAt
     }
   }
 
-  async #together(lane: Lane, items: readonly Completion[], along: Waiting): Promise<NotWritten> {
+  async #together(items: readonly Completion[], along: Waiting): Promise<NotWritten> {
     this.#waiting = undefined
     this.#claimedAt = monotonicMs()
-    const answer = await turn(lane, items, along.request, along.walk).catch((error) => {
+    const answer = await turn(this.#completions, items, along.request, along.walk).catch((error) => {
       // Refused for what is in the completions, and then nothing was claimed either.
       if (isAboutTheData(error)) this.#sendAlone(along)
       else along.reject(error)
@@ -172,8 +175,14 @@ export class Turns {
     void this.#alone(request, walk).then(resolve, reject)
   }
 
-  #alone(request: ClaimRequest, walk: Walk): Promise<Claimed> {
-    this.#claimedAt = this.#sends()
-    return claimAndMeasure(this.#lane, request, walk)
+  async #alone(request: ClaimRequest, walk: Walk): Promise<Claimed> {
+    const sharesConnection = this.steadyMs !== undefined && this.#claimTookMs <= SOON_MS
+    const sentAt = this.#sends()
+    this.#claimedAt = sentAt
+    try {
+      return await claimAndMeasure(sharesConnection ? this.#completions : this.#claims, request, walk)
+    } finally {
+      this.#claimTookMs = monotonicMs() - sentAt
+    }
   }
 }

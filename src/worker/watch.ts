@@ -26,6 +26,8 @@ const SHARE_OF_HANDLER = 0.2
 const LONGEST_MS = 20
 /** By the rate of late. If jobs come at random, two of seven claims then find none. */
 const JOBS_OF_A_CLAIM = 1.25
+/** Timers count whole milliseconds. So much later than it should, and not more, a claim is sent on average. */
+const TIMERS_ARE_LATE_MS = 0.4
 /** Of its claims, those that must find a job. */
 const SHARE_IN_VAIN = 2 / 3
 const RATE_OVER_MS = 500
@@ -122,7 +124,7 @@ export class Watch {
       const mostMs = Math.max(SHORTEST_MS, Math.min(SHARE_OF_HANDLER * this.#handlerMs(), LONGEST_MS))
       if (this.#isOn && isInVain && this.#distanceMs >= mostMs) return this.end()
       if (announced.times * mostMs >= overMs && isAlone && now >= this.#restsUntil) this.#add(announced.queues)
-      this.#distanceMs = Math.max(SHORTEST_MS, Math.min((JOBS_OF_A_CLAIM * overMs) / jobs, mostMs))
+      this.#distanceMs = Math.max(SHORTEST_MS, Math.min((JOBS_OF_A_CLAIM * overMs) / jobs - TIMERS_ARE_LATE_MS, mostMs))
     }
     if (this.#isOn && this.#markedUntil - now < RENEWS_BELOW_MS) await this.#mark()
   }

@@ -90,14 +90,15 @@ export class Worker extends Service<WorkerEvents> {
     this.identity = { id: randomUUID(), label }
     this.#slots = new Slots(this.#handlers, concurrency, until === 'once' ? 0 : prefetch)
     this.#claims = this.#lane(STATEMENT_DEADLINE_MS)
-    this.#turns = new Turns(this.#claims)
+    const outcomeLane = this.#lane(STATEMENT_DEADLINE_MS)
+    this.#turns = new Turns(this.#claims, outcomeLane)
     this.#runner = new Runner({
       worker: this.identity,
       handlers: this.#handlers,
       slots: this.#slots,
       events: this.events,
       leaseMs,
-      outcomeLane: this.#lane(STATEMENT_DEADLINE_MS),
+      outcomeLane,
       leaseLane: this.#lane(Math.min(STATEMENT_DEADLINE_MS, leaseMs / 3)),
       connection,
       turns: this.#turns,

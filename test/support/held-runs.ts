@@ -73,7 +73,7 @@ export async function heldRuns(
     leaseMs: LEASE_MS,
     outcomeLane: lane,
     leaseLane: lane,
-    turns: new Turns(lane),
+    turns: new Turns(lane, lane),
     connection,
   })
   const byId = new Map<JobId, string>()

@@ -63,7 +63,7 @@ async function reported(
   }
   events.on('dead_letter', ({ reason, error }) => void lines.push(`dead_letter ${reason} ${error}`))
   const lane = new Lane({ query })
-  const outcomes = new Outcomes(lane, worker, new Turns(lane), 100, {
+  const outcomes = new Outcomes(lane, worker, new Turns(lane, lane), 100, {
     known: (report, known) => announceOutcome(events, newTally(), report, known),
     letIn: () => {},
     problem: () => {},

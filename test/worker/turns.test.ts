@@ -18,31 +18,36 @@ const items = (count = 1): Completion[] =>
     return { jobId: String(n + 1) as JobId, claimId: newClaimId(), generation: 1, runFrom: null }
   })
 
-/** `sent`: the statements, by their names. `answer()` replies to the one in flight, in order. */
+/** `sent`: the statements, by their names; `over`: by their connections. `answer()` replies to the one in flight, in order. */
 function scene(t: TestContext) {
   const clock = movableTimers(t, { runByThemselves: false, stands: true })
   const sent: string[] = []
+  const over: string[] = []
   const open: (() => void)[] = []
-  const query = ({ text, values }: { text: string; values: unknown[] }) => {
-    const name = /^-- (\S+)/.exec(text)![1]!
-    sent.push(name)
-    const fields = ['available_at', 'completed', 'done'].map((column) => ({ name: column }))
-    // A claim that finds everything paused.
-    const rows = [[null, values[0], 't']]
-    return new Promise((resolve) => open.push(() => resolve({ rows, fields })))
-  }
-  const lane = new Lane({ query } as never)
-  const turns = new Turns(lane)
+  const queryOver =
+    (connection: string) =>
+    ({ text, values }: { text: string; values: unknown[] }) => {
+      const name = /^-- (\S+)/.exec(text)![1]!
+      sent.push(name)
+      over.push(connection)
+      const fields = ['available_at', 'completed', 'done'].map((column) => ({ name: column }))
+      // A claim that finds everything paused.
+      const rows = [[null, values[0], 't']]
+      return new Promise((resolve) => open.push(() => resolve({ rows, fields })))
+    }
+  const laneOver = (connection: string) => new Lane({ query: queryOver(connection) } as never)
+  const turns = new Turns(laneOver('claims'), laneOver('completions'))
   const settled = async () => {
     for (let turn = 0; turn < 4; turn++) await setImmediate()
   }
   return {
     clock,
     sent,
+    over,
     turns,
     settled,
     claim: () => turns.claim({ claimId: newClaimId(), worker, kinds: ['k'], limit: 1, leaseMs: 1_000 }, []),
-    complete: (count?: number) => turns.complete(lane, worker, items(count)),
+    complete: (count?: number) => turns.complete(worker, items(count)),
     answer: async () => {
       open.shift()!()
       await settled()
@@ -189,6 +194,26 @@ test('a claim in the middle of a run keeps its distance from claims, and from no
   void complete()
   await answer()
   assert.deepEqual(waits(), [5, 5], 'a claim that went along')
+})
+
+test('while work comes steadily claims go over the connection of the completions, unless they take long', async (t) => {
+  const { turns, clock, over, claim, complete, answer } = scene(t)
+  const claimTaking = async (ms: number) => {
+    const claimed = claim()
+    clock.pass(ms)
+    await answer()
+    await claimed
+  }
+  await claimTaking(1)
+  turns.steadyMs = 4
+  await claimTaking(6)
+  await claimTaking(1)
+  await claimTaking(1)
+  turns.steadyMs = undefined
+  await claimTaking(1)
+  void complete()
+  await answer()
+  assert.deepEqual(over, ['claims', 'completions', 'claims', 'completions', 'claims', 'completions'])
 })
 
 test('while work comes steadily a completion leaves with the next claim, unless it may not be held', async (t) => {
