@@ -113,7 +113,18 @@ function resized(sizes: Sizes, jobs: number): Sizes {
   const workers = { workersJobs: jobs, workersSlowJobs: Math.min(jobs, sizes.workersSlowJobs) }
   const order = { ...sizes.order, jobs, enqueued: jobs }
   const fleet = { ...sizes.fleet, jobs, slowJobs: Math.min(jobs, sizes.fleet.slowJobs), enqueued: jobs }
-  return { ...sizes, jobs, slowJobs, asyncJobs: jobs, ...workers, beside: jobs, heldJobs: jobs, order, fleet }
+  return {
+    ...sizes,
+    jobs,
+    steadyJobs: jobs,
+    slowJobs,
+    asyncJobs: jobs,
+    ...workers,
+    beside: jobs,
+    heldJobs: jobs,
+    order,
+    fleet,
+  }
 }
 
 function parsed() {

@@ -84,7 +84,7 @@ async function commits(bench: Bench, count: number): Promise<Span> {
 /** A producer and a worker at the same time, from the end of the warm-up to the last completion. The database serves both. */
 export async function steadyScenario(bench: Bench): Promise<void> {
   const runs = await interleaved(bench, 'steady', among(bench, QUEUES), async (contender) => {
-    const jobs = contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.jobs
+    const jobs = contender === 'bullmq' ? bench.sizes.slowJobs : bench.sizes.steadyJobs
     const database = await freshDatabase(bench, contender)
     const result = await flow(bench, contender, database, jobs)
     await database.drop()
