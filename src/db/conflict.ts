@@ -5,7 +5,8 @@
 import { TransactionConflictError } from '../core/errors.ts'
 import { sleep } from '../core/timer.ts'
 
-const ATTEMPTS = 20
+/** Of a transaction of our own. */
+export const ATTEMPTS = 20
 const LONGEST_WAIT_MS = 50
 
 export function isConflict(error: unknown): boolean {

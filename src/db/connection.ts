@@ -10,10 +10,9 @@ import type { Tracing } from '../core/tracing.ts'
 import { Lane } from './lane.ts'
 import { checkSchema } from './migrate.ts'
 import { surviveIdleLoss } from './pool-errors.ts'
-import { PooledStatements } from './pooled.ts'
+import { PooledStatements, PRODUCER_DEADLINE_MS } from './pooled.ts'
 import { Session } from './session.ts'
 
-const PRODUCER_DEADLINE_MS = 30_000
 /** Postgres cuts an application_name at this length. */
 const NAME_CHARS = 63
 

@@ -46,10 +46,69 @@ export function checkOut(pool: Pool): Promise<CheckedOut> {
   })
 }
 
+/** Of a producer's statement, and of its wait for a client. */
+export const PRODUCER_DEADLINE_MS = 30_000
+
+/** A client of a pool, each of whose statements has a deadline. After one was missed it sends nothing more. */
+class ClientWithDeadline implements Queryable {
+  readonly #client: PoolClient
+  readonly #deadlineMs: number
+  /** The statement that missed its deadline, which may still be carried out. */
+  missed: { readonly statement: Promise<unknown>; readonly error: Error } | undefined
+
+  constructor(client: PoolClient, deadlineMs: number) {
+    this.#client = client
+    this.#deadlineMs = deadlineMs
+  }
+
+  /** `withinMs`: what is left of the deadline. */
+  async query(asked: QueryArrayConfig | string, withinMs = this.#deadlineMs): Promise<QueryArrayResult> {
+    if (this.missed !== undefined) throw this.missed.error
+    const config = typeof asked === 'string' ? { text: asked } : asked
+    // The driver's own limit must not fire first: it would leave the statement running on the server.
+    const statement = this.#client.query({ ...config, query_timeout: 2 ** 31 - 1 } as unknown as QueryArrayConfig)
+    return withDeadline(statement, withinMs, () => {
+      const error = late(this.#deadlineMs)
+      this.missed = { statement, error }
+      return error
+    })
+  }
+}
+
+export interface CheckedOutWithDeadline {
+  readonly client: ClientWithDeadline
+  giveBack(broken?: Error): void
+}
+
+/** A statement that misses its deadline is cancelled when the client is released. */
+export async function checkOutWithDeadline(pool: Pool, deadlineMs: number): Promise<CheckedOutWithDeadline> {
+  const checkedOut = checkOut(pool)
+  const { client, giveBack } = await withDeadline(checkedOut, deadlineMs, () => late(deadlineMs)).catch((error) => {
+    void checkedOut.then(
+      ({ giveBack }) => giveBack(),
+      () => {},
+    )
+    throw error
+  })
+  const own = new ClientWithDeadline(client, deadlineMs)
+  return {
+    client: own,
+    giveBack: (broken) => {
+      const { missed } = own
+      if (missed === undefined) return giveBack(broken)
+      const { stream } = pool.options as PoolConfig
+      void cancelAndDestroy(client, missed.statement, stream).then(() => giveBack(missed.error))
+    },
+  }
+}
+
+function late(deadlineMs: number): DeadlineError {
+  return new DeadlineError('A statement', deadlineMs)
+}
+
 /**
- * Single statements on a pool, each under our own deadline, which includes waiting for a client. A statement that misses it
- * may still be carried out, and is cancelled. `statement_timeout` would also apply to migrations and to the user's own
- * transactions on this pool.
+ * Single statements on a pool, each under our own deadline, which includes waiting for a client. `statement_timeout` would also
+ * apply to migrations and to the user's own transactions on this pool.
  */
 export class PooledStatements implements Queryable {
   readonly #pool: Pool
@@ -70,37 +129,16 @@ export class PooledStatements implements Queryable {
 
   async query(config: QueryArrayConfig): Promise<QueryArrayResult> {
     const deadlineMs = this.#deadlineMs()
-    const late = () => new DeadlineError('A statement', deadlineMs)
     const since = monotonicMs()
-    const checkedOut = checkOut(this.#pool)
-    const { client, giveBack } = await withDeadline(checkedOut, deadlineMs, late).catch((error) => {
-      void checkedOut.then(
-        ({ giveBack }) => giveBack(),
-        () => {},
-      )
-      throw error
-    })
-    // The driver's own limit must not fire first: it would leave the statement running on the server.
-    const query = client.query({ ...config, query_timeout: 2 ** 31 - 1 } as QueryArrayConfig)
-    const leftMs = Math.max(1, deadlineMs - (monotonicMs() - since))
-    let missed = false
-    const onTime = () => {
-      missed = true
-      return late()
-    }
+    const { client, giveBack } = await checkOutWithDeadline(this.#pool, deadlineMs)
     try {
-      const answer = await withDeadline(query, leftMs, onTime)
+      const answer = await client.query(config, Math.max(1, deadlineMs - (monotonicMs() - since)))
       giveBack()
       return answer
     } catch (error) {
       // After any error a new client certainly works, as after pool.query().
-      if (missed) void cancelAndDestroy(client, query, this.#stream).then(() => giveBack(error as Error))
-      else giveBack(error as Error)
+      giveBack(error as Error)
       throw error
     }
-  }
-
-  get #stream(): PoolConfig['stream'] {
-    return (this.#pool.options as PoolConfig).stream
   }
 }

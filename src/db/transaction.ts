@@ -2,8 +2,9 @@ import type { ClientBase, Pool, PoolClient } from 'pg'
 import { checkInteger } from '../core/check.ts'
 import { InvalidOptionError, RolledBackError } from '../core/errors.ts'
 import { checkOptions } from '../core/options.ts'
-import { isConflict, waitAfterConflict } from './conflict.ts'
-import { checkOut } from './pooled.ts'
+import { ATTEMPTS, isConflict, waitAfterConflict } from './conflict.ts'
+import type { Queryable } from './lane.ts'
+import { checkOut, checkOutWithDeadline } from './pooled.ts'
 
 export interface TransactionOptions {
   /** Default: the database's setting, usually read committed. */
@@ -36,9 +37,23 @@ export async function withTransaction<T>(
   if (begin === undefined) {
     throw new InvalidOptionError('withTransaction.isolation', `it must be one of ${Object.keys(BEGIN).join(', ')}`)
   }
+  const take = isPool(db) ? () => checkOut(db) : async () => ({ client: db, giveBack: () => {} })
+  return repeated(attempts, () => once(take, begin, work))
+}
+
+/** The same for statements of our own, each of which has a deadline, as does the wait for a client. */
+export function withTransactionOfOurs<T>(
+  pool: Pool,
+  deadlineMs: number,
+  work: (tx: Queryable) => Promise<T>,
+): Promise<T> {
+  return repeated(ATTEMPTS, () => once(() => checkOutWithDeadline(pool, deadlineMs), 'begin', work))
+}
+
+async function repeated<T>(attempts: number, attemptOnce: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await once(db, begin, work)
+      return await attemptOnce()
     } catch (error) {
       if (attempt >= attempts || !isConflict(error)) throw error
     }
@@ -46,24 +61,31 @@ export async function withTransaction<T>(
   }
 }
 
-async function once<T>(db: Pool | ClientBase, begin: string, work: (tx: ClientBase) => Promise<T>): Promise<T> {
-  const pooled = isPool(db) ? await checkOut(db) : undefined
-  const tx = pooled?.client ?? (db as ClientBase)
+interface Sender {
+  query(text: string): Promise<{ readonly command: string }>
+}
+
+async function once<T, Client extends Sender>(
+  take: () => Promise<{ readonly client: Client; giveBack(broken?: Error): void }>,
+  begin: string,
+  work: (tx: Client) => Promise<T>,
+): Promise<T> {
+  const { client, giveBack } = await take()
   let broken: Error | undefined
   try {
-    await tx.query(begin)
-    const result = await work(tx)
+    await client.query(begin)
+    const result = await work(client)
     // After a failed statement, even one whose error was caught, Postgres answers COMMIT with ROLLBACK and no error.
-    const { command } = await tx.query('commit')
+    const { command } = await client.query('commit')
     if (command !== 'COMMIT') throw new RolledBackError()
     return result
   } catch (error) {
-    await tx.query('rollback').catch((rollbackError) => {
+    await client.query('rollback').catch((rollbackError) => {
       broken = rollbackError
     })
     throw error
   } finally {
-    pooled?.giveBack(broken)
+    giveBack(broken)
   }
 }
 

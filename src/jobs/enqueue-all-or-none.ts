@@ -13,8 +13,9 @@ import { setImmediate } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import { IdempotencyConflictError, type KeyConflict } from '../core/errors.ts'
 import type { Lane } from '../db/lane.ts'
+import { PRODUCER_DEADLINE_MS } from '../db/pooled.ts'
 import { undoingFailure } from '../db/savepoint.ts'
-import { withTransaction } from '../db/transaction.ts'
+import { withTransactionOfOurs } from '../db/transaction.ts'
 import type { Tx } from '../db/tx.ts'
 import { checkCount, created, type Enqueued, enqueue, type NewJob, prepare, storeWithoutKeys } from './enqueue.ts'
 
@@ -30,6 +31,8 @@ export async function enqueueAllOrNone(
   tx: Tx | undefined,
   jobs: readonly NewJob[],
 ): Promise<Enqueued[]> {
+  const ofOurs = (work: (own: Lane) => Promise<Enqueued[]>) =>
+    withTransactionOfOurs(pool, PRODUCER_DEADLINE_MS, (tx) => work(lane.within(tx)))
   const inTransaction = async (own: Lane) => {
     const answers = await enqueue(own, jobs)
     const conflicts: KeyConflict[] = []
@@ -46,9 +49,9 @@ export async function enqueueAllOrNone(
   }
   if (isAlone && jobs.length > 2 * FIRST_PART && jobs.every(({ partitionKey }) => partitionKey === undefined)) {
     checkCount(jobs)
-    return withTransaction(pool, (own) => inParts(lane.within(own), jobs))
+    return ofOurs((own) => inParts(own, jobs))
   }
-  return isAlone ? inTransaction(lane) : withTransaction(pool, (own) => inTransaction(lane.within(own)))
+  return isAlone ? inTransaction(lane) : ofOurs(inTransaction)
 }
 
 /** Throws if one of them cannot be stored, and then the transaction must be rolled back. */

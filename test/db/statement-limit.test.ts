@@ -3,8 +3,10 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { Connection } from '../../src/db/connection.ts'
-import { PooledStatements } from '../../src/db/pooled.ts'
+import { PooledStatements, PRODUCER_DEADLINE_MS } from '../../src/db/pooled.ts'
 import { maybeSent, Session } from '../../src/db/session.ts'
+import { withTransactionOfOurs } from '../../src/db/transaction.ts'
+import { kind, Leasehold } from '../../src/index.ts'
 import { startPgBouncer } from '../../tools/pgbouncer.ts'
 import { freshDatabase, type TestDatabase } from '../support/database.ts'
 import { movableTimers } from '../support/movable-clock.ts'
@@ -33,6 +35,12 @@ async function waiting({ pool }: TestDatabase): Promise<number> {
     where datname = current_database() and query = $1 and state <> 'idle'`,
     [WAIT.text],
   )
+  return rows[0].count
+}
+
+async function waitingForLocks({ pool }: TestDatabase): Promise<number> {
+  const { rows } = await pool.query(`select count(*)::int as count from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`)
   return rows[0].count
 }
 
@@ -154,22 +162,55 @@ test('the limit is not sent again to a pooler that refused it', withPgBouncer, a
   }
 })
 
-test('a producer’s statement past its deadline leaves no backend, and the pool works on', async (t) => {
+const SENDS: Readonly<Record<string, (pool: pg.Pool, deadlineMs: number) => Promise<unknown>>> = {
+  statement: (pool, deadlineMs) => new PooledStatements(pool, deadlineMs).query(WAIT),
+  transaction: (pool, deadlineMs) => withTransactionOfOurs(pool, deadlineMs, (tx) => tx.query(WAIT)),
+}
+
+for (const [what, send] of Object.entries(SENDS)) {
+  test(`a producer’s ${what} past its deadline leaves no backend, and the pool works on`, async (t) => {
+    const clock = movableTimers(t)
+    const db = await lockedTable(t)
+    const pool = new pg.Pool({ connectionString: db.url, max: 2 })
+    pool.on('error', () => {}) // The database is dropped before the pool ends.
+    t.after(() => pool.end())
+    // The third waits for a client of the pool, and is never sent.
+    const late = [1, 2, 3].map(() => send(pool, 600_000))
+    const rejected = Promise.allSettled(late)
+    await until('two statements wait', async () => (await waiting(db)) === 2)
+    clock.pass(600_000)
+    const codes = (await rejected).map((one) => one.status === 'rejected' && one.reason.code)
+    assert.deepEqual(codes, ['DEADLINE', 'DEADLINE', 'DEADLINE'])
+    await until('both were cancelled', async () => (await waiting(db)) === 0)
+    assert.deepEqual((await pool.query({ text: 'select 1', rowMode: 'array' })).rows, [[1]])
+    await db.unlock()
+    assert.equal(await written(db), 0)
+  })
+}
+
+test('a large call and one with keys have a deadline, too', async (t) => {
   const clock = movableTimers(t)
-  const db = await lockedTable(t)
-  const pool = new pg.Pool({ connectionString: db.url, max: 2 })
-  pool.on('error', () => {}) // The database is dropped before the pool ends.
-  t.after(() => pool.end())
-  const statements = new PooledStatements(pool, 600_000)
-  // The third waits for a client of the pool, and is never sent.
-  const late = [1, 2, 3].map(() => statements.query(WAIT))
-  const rejected = Promise.allSettled(late)
-  await until('two statements wait', async () => (await waiting(db)) === 2)
-  clock.pass(600_000)
+  const db = await freshDatabase(t)
+  const holder = await db.connect()
+  await holder.query('begin; lock table leasehold.job')
+  const lh = new Leasehold({ connectionString: db.url })
+  t.after(() => lh.close())
+  const calls = [
+    lh.enqueueMany(
+      kind<number>('large'),
+      Array.from({ length: 700 }, (_, input) => ({ input })),
+    ),
+    lh.enqueueMany(
+      kind<number>('keyed'),
+      [1, 2].map((input) => ({ input, idempotencyKey: String(input) })),
+    ),
+  ]
+  const rejected = Promise.allSettled(calls)
+  await until('both wait', async () => (await waitingForLocks(db)) === 2)
+  clock.pass(PRODUCER_DEADLINE_MS)
   const codes = (await rejected).map((one) => one.status === 'rejected' && one.reason.code)
-  assert.deepEqual(codes, ['DEADLINE', 'DEADLINE', 'DEADLINE'])
-  await until('both were cancelled', async () => (await waiting(db)) === 0)
-  assert.deepEqual((await statements.query({ text: 'select 1', rowMode: 'array' })).rows, [[1]])
-  await db.unlock()
-  assert.equal(await written(db), 0)
+  assert.deepEqual(codes, ['DEADLINE', 'DEADLINE'])
+  await until('both were cancelled', async () => (await waitingForLocks(db)) === 0)
+  await holder.query('commit')
+  assert.equal((await db.pool.query('select from leasehold.job')).rowCount, 0)
 })
