@@ -1,5 +1,5 @@
 // The claim itself is a function in the database, leasehold.claim(): migrations/0003_claim_and_finish.sql has its argument,
-// Why it lives there: decisions/0006.
+// and decisions/0006 says why it lives there.
 //   $1 claim id  $2 worker id  $3 lease in ms  $4 limit  $5 kinds  $6–$9 spots, or $6 queues  $10, $11 due for so many ms
 //   $12, $13 crashes  $14 buckets of each spot or null  $15 share  $16 run length  $17 lines or null
 export const CLAIM = `-- job.claim
@@ -7,7 +7,7 @@ select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, older_ms => $1
   crashes_from => $12, crashes_to => $13, buckets => $14, share => $15,
   run_length => $16, lines => $17)`
 
-// The fence of a renewal is the ledger row itself: the sweep deletes it, or cursors it swept, before the next claim.
+// The fence of a renewal is the ledger row itself: the sweep deletes it, or notes that it swept it, before the next claim.
 export const RENEW = `-- claim.renew
 update leasehold.claim set expires_at = leasehold.clock() + $3 * interval '1 ms'
 where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2 and not swept
@@ -41,7 +41,7 @@ select count(*) as count from (
 
 // Releases a whole claim whose reply was lost, without knowing what is in it. The jobs never started: attempt and place in
 // the line are kept. A job whose cancellation was requested is cancelled, after the others have gone back: finish() may return
-// the rest of its run. A worker is woken, as by an enqueue. advance(): the first of a key may be in no claim index, if one in
+// the rest of its run. A worker is woken, as by an enqueue. Not closed: another transaction has locked one of the jobs. advance(): the first of a key may be in no claim index, if one in
 // front of it has left.
 //   $1 claim id  $2 worker id
 export const RELEASE_CLAIM = `-- claim.release
@@ -73,8 +73,9 @@ with mine as materialized (
     select from looked
     where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
   )
+  returning id
 )
-select id, lease_generation, (
+select id, lease_generation, exists (select from closed) as closed, (
     select leasehold.finish('cancelled', array_agg(id), $2, array_agg(cancel_reason))
     from looked where cancel_requested_at is not null and (select count(*) from returned) >= 0
   ) as finished, (

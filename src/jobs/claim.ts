@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { checkInteger } from '../core/check.ts'
-import type { Lane } from '../db/lane.ts'
+import type { Lane, Row } from '../db/lane.ts'
 import { checkId, checkLease, idArray, numericArray } from '../db/parameters.ts'
 import { CLAIM, CLOSE, COUNT_SUSPECTS, RELEASE_CLAIM, RENEW } from './claim.sql.ts'
 import { type ClaimColumn, type Claimed, toClaimed } from './claimed.ts'
@@ -192,6 +192,20 @@ export async function closeClaims(lane: Lane, worker: Worker, claimIds: readonly
 
 /** Releases all that a claim took, when its reply was lost and nothing of it can have started. */
 export async function releaseClaim(lane: Lane, worker: Worker, claimId: ClaimId): Promise<Lease[]> {
-  const rows = await lane.run<'id' | 'lease_generation'>(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
+  const rows = await release(lane, worker, claimId)
   return rows.map((row) => ({ jobId: row.id as JobId, claimId, generation: Number(row.lease_generation) }))
+}
+
+/** The same. Returns whether that was all: not if the claim is not there, nor if another transaction has locked one of its jobs. */
+export async function releaseWhole(lane: Lane, worker: Worker, claimId: ClaimId): Promise<boolean> {
+  const [row] = await release(lane, worker, claimId)
+  return row?.closed === 't'
+}
+
+function release(
+  lane: Lane,
+  worker: Worker,
+  claimId: ClaimId,
+): Promise<readonly Row<'id' | 'lease_generation' | 'closed'>[]> {
+  return lane.run(RELEASE_CLAIM, [checkId('claimId', claimId), worker.id])
 }

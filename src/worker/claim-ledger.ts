@@ -2,11 +2,12 @@
  * The ledger's rows of this worker's claims that are done with: closes those whose jobs all have their outcome, and releases
  * those whose reply was lost.
  *
- * A claim that missed its deadline may be carried out later. So it is asked about until its lease would be over.
+ * A claim that missed its deadline may be carried out later, and one of its jobs may be locked. So it is asked about until all of it
+ * was released, or its lease would be over.
  */
 import { monotonicMs } from '../core/timer.ts'
 import type { Lane } from '../db/lane.ts'
-import { closeClaims, releaseClaim } from '../jobs/claim.ts'
+import { closeClaims, releaseWhole } from '../jobs/claim.ts'
 import type { ClaimId, Worker } from '../jobs/job.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 
@@ -58,8 +59,8 @@ export class ClaimLedger {
 
   async #releaseAll(): Promise<void> {
     for (const [id, until] of this.#toRelease) {
-      const released = await releaseClaim(this.#lane, this.#worker, id)
-      if (released.length > 0 || monotonicMs() > until) this.#toRelease.delete(id)
+      const isDone = await releaseWhole(this.#lane, this.#worker, id)
+      if (isDone || monotonicMs() > until) this.#toRelease.delete(id)
     }
   }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Lane } from '../../src/db/lane.ts'
-import { claim, claimSuspects, closeClaims, newClaimId, releaseClaim, renew } from '../../src/jobs/claim.ts'
+import { claim, claimSuspects, closeClaims, newClaimId, renew } from '../../src/jobs/claim.ts'
 import { complete } from '../../src/jobs/completion.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { type ClaimedJob, leaseOf } from '../../src/jobs/job.ts'
@@ -231,28 +231,6 @@ test('a failure shows that a job does not kill its worker: it is ordinary again'
   const [job] = await claimSuspects(lane, own, ['mail'])
   await settle(lane, own.worker, [{ ...job!, verb: 'fail', error: 'x', delayMs: 0 }])
   assert.equal((await claimNext(lane))[0]?.jobId, id)
-})
-
-test('a claim whose reply was lost can be released whole, without spending an attempt', async (t) => {
-  const { db, lane } = await setUp(t)
-  const ids = await enqueueMany(lane, 3)
-  const own = request()
-  await claim(lane, own, everyStart(['mail']))
-  assert.deepEqual(await releaseClaim(lane, newWorker(), own.claimId), [], 'only by the worker that made it')
-  const released = await releaseClaim(lane, own.worker, own.claimId)
-  assert.deepEqual(released.map((lease) => lease.jobId).sort(), [...ids].sort())
-  assert.ok(released.every((lease) => lease.generation === 1))
-  const { rows } = await db.pool.query('select distinct status, attempts, crashes from leasehold.jobs')
-  assert.deepEqual(rows, [{ status: 'pending', attempts: 0, crashes: 0 }])
-  assert.equal((await db.pool.query('select from leasehold.claim')).rowCount, 0)
-  assert.deepEqual(await releaseClaim(lane, own.worker, own.claimId), [], 'once')
-
-  const second = request()
-  await claim(lane, second, everyStart(['mail']))
-  await cancel(lane, [ids[0]!])
-  await releaseClaim(lane, second.worker, second.claimId)
-  assert.equal((await jobRow(db, ids[0]!)).status, 'cancelled', 'what was to be cancelled is')
-  assert.equal((await jobRow(db, ids[1]!)).status, 'pending')
 })
 
 test('a claim that cannot be swept is reported, and does not keep the sweep from the others', async (t) => {
