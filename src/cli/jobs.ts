@@ -238,6 +238,7 @@ export const enqueue: Command = {
         queue: inQueue,
         ...(known?.maxAttempts == null ? {} : { maxAttempts: known.maxAttempts }),
         ...(known?.priority == null ? {} : { priority: known.priority }),
+        ...(known?.keepKeyMs == null ? {} : { keepKey: known.keepKeyMs }),
       }
       const priority = call.integer('priority', 0, 9)
       const delay = call.milliseconds('delay')

@@ -1,7 +1,7 @@
 import type { Kind } from './kind.ts'
 import type { Log } from './log.ts'
 
-const COMPARED = ['queue', 'priority', 'maxAttempts', 'backoff', 'timeoutMs', 'keepMs', 'keepKeyMs'] as const
+const COMPARED = ['queue', 'ordered', 'priority', 'maxAttempts', 'backoff', 'timeoutMs', 'keepMs', 'keepKeyMs'] as const
 
 /**
  * Warns, once per name, of two kinds with one name and different options. An error would be too much: both work, each call

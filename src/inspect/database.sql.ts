@@ -14,15 +14,17 @@ select current_database() as database, coalesce(host(inet_server_addr()), 'a loc
 // is only handled, the queue is known if its workers have but one, or if one has its name, as is the default. Ended: kinds of workers that
 // are still in the registry; their jobs may wait.
 export const KNOWN_NAMES = `-- inspect.known_names
-select 'kind' as what, k.name, k.queue, k.priority, k.max_attempts from leasehold.kind k
+select 'kind' as what, k.name, k.queue, k.priority, k.max_attempts, extract(epoch from k.keep_key) * 1000 as keep_key_ms
+from leasehold.kind k
 union all
 select 'kind', handled.name,
-  case when handled.name = any (w.queues) then handled.name when cardinality(w.queues) = 1 then w.queues[1] end, null, null
+  case when handled.name = any (w.queues) then handled.name when cardinality(w.queues) = 1 then w.queues[1] end, null, null, null
 from leasehold.workers w cross join lateral unnest(w.kinds) as handled (name)
 where w.stopped_at is null and w.dead_at is null
 union all
-select distinct 'ended', unnest(w.kinds), null, null::int, null::int from leasehold.worker w where w.stopped_at is not null or w.dead_at is not null
+select distinct 'ended', unnest(w.kinds), null, null::int, null::int, null::numeric
+from leasehold.worker w where w.stopped_at is not null or w.dead_at is not null
 union all
-select 'queue', q.name, null, null, null from leasehold.queue q
+select 'queue', q.name, null, null, null, null from leasehold.queue q
 union all
-select 'queue', unnest(w.queues), null, null, null from leasehold.workers w where w.stopped_at is null and w.dead_at is null`
+select 'queue', unnest(w.queues), null, null, null, null from leasehold.workers w where w.stopped_at is null and w.dead_at is null`

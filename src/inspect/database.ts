@@ -25,13 +25,14 @@ export interface KnownKind {
   readonly queue: string | null
   readonly priority: number | null
   readonly maxAttempts: number | null
+  readonly keepKeyMs: number | null
 }
 
 /** Kinds and queues that were configured, or that a running worker has; and kinds of workers that have ended. */
 export async function knownNames(
   lane: Lane,
 ): Promise<{ kinds: ReadonlyMap<string, KnownKind>; ended: ReadonlySet<string>; queues: ReadonlySet<string> }> {
-  const rows = await lane.run<'what' | 'name' | 'queue' | 'priority' | 'max_attempts'>(KNOWN_NAMES, [])
+  const rows = await lane.run<'what' | 'name' | 'queue' | 'priority' | 'max_attempts' | 'keep_key_ms'>(KNOWN_NAMES, [])
   const number = (text: string | null) => (text === null ? null : Number(text))
   const kinds = new Map<string, KnownKind>()
   const ended = new Set<string>()
@@ -41,7 +42,12 @@ export async function knownNames(
     if (row.what === 'queue') queues.add(name)
     else if (row.what === 'ended') ended.add(name)
     else if ((kinds.get(name)?.queue ?? null) === null) {
-      kinds.set(name, { queue: row.queue, priority: number(row.priority), maxAttempts: number(row.max_attempts) })
+      kinds.set(name, {
+        queue: row.queue,
+        priority: number(row.priority),
+        maxAttempts: number(row.max_attempts),
+        keepKeyMs: number(row.keep_key_ms),
+      })
     }
   }
   return { kinds, ended, queues }

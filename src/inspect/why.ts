@@ -246,7 +246,9 @@ function sentenceOf(of: Because): string {
     case 'owner_lacks_handler':
       return `Worker ${of.worker}, on seat ${of.seat}, owns its key and has no handler for kind ${of.kind}. No other worker claims it.`
     case 'suspect':
-      return `It was running in ${of.crashes} ${of.crashes === 1 ? 'crash' : 'crashes'} of its worker, so a worker that is empty runs it alone.`
+      return of.crashes === 1
+        ? 'Its worker crashed while it held this job. A worker that is empty claims it, with a few others like it.'
+        : `${of.crashes} workers crashed while they held it. A worker that is empty claims it alone.`
     case 'ready':
       return `It is ready. ${aheadText(of.ahead, of.aheadAtLeast)}, and ${of.workers} ${of.workers === 1 ? 'worker handles' : 'workers handle'} its kind.`
   }

@@ -31,10 +31,10 @@ export interface WorkerInfo {
   readonly drains: boolean
 }
 
-/** How a worker is doing. Null: not known. */
 /** Of each queue, jobs completed and attempts failed a second, since the last beat. */
 export type QueueRates = Readonly<Record<string, readonly [completed: number, failed: number]>>
 
+/** How a worker is doing. Null: not known. */
 export interface Vitals {
   /** Jobs that it has claimed and whose outcome is not known yet. */
   readonly held: number | null

@@ -64,7 +64,7 @@ export interface WorkerEvents extends CommonEvents {
   lost: [change: RingChange]
   /**
    * No worker claims the jobs of these buckets: they have waited for their former owner for long, or no worker has a seat for the
-   * queue, and jobs wait. The latter is emitted by one worker of all, whatever it handles.
+   * queue, and jobs wait. The latter may be emitted by any worker, whatever it handles.
    */
   unowned: [change: RingChange]
   /** Another worker has missed three beats. Emitted by one worker of all, once for each death. */

@@ -135,6 +135,16 @@ test('one dead letter is one', async (t) => {
   assert.match((await command(db.url, 'status')).out, /1 job of queue mail became a dead letter in the last 5 minutes/)
 })
 
+test('a job of a configured kind keeps its idempotency key for as long as the kind says', async (t) => {
+  const { db, lh } = await scene(t)
+  await lh.configure([kind('report', { keepKey: '3d', maxAttempts: 2 })])
+  assert.equal((await command(db.url, 'enqueue', 'report', '{}', '--idempotency-key', 'a')).code, 0)
+  const { rows } = await db.pool.query(
+    "select k.keep_for = interval '3 days' as kept, j.max_attempts from leasehold.idempotency_key k, leasehold.job j",
+  )
+  assert.deepEqual(rows, [{ kept: true, max_attempts: 2 }])
+})
+
 test('a kind that is not configured is stored where its workers look for it', async (t) => {
   const { db } = await scene(t)
   await running(db, 'pay', '{pay}', '{shared}')
