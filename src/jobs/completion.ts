@@ -48,14 +48,22 @@ export interface NotWritten {
   readonly letIn?: true
 }
 
-/** Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. */
-export async function complete(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
-  const left = items.length >= MANY ? await completeMany(lane, worker, items) : items
+/**
+ * Ends jobs with success. A result that JSON cannot hold is stored repaired rather than lost. What was written is added to `written`
+ * at once, and so is known if a later statement fails.
+ */
+export async function complete(
+  lane: Lane,
+  worker: Worker,
+  items: readonly Completion[],
+  written: Lease[] = [],
+): Promise<NotWritten> {
+  const left = items.length >= MANY ? await completeMany(lane, worker, items, written) : items
   const refused: Lease[] = []
   const busy: Lease[] = []
   let letIn = left.length < items.length && items.some(isOrdered)
   for (let at = 0; at < left.length; at += MANY) {
-    const answer = await completeFew(lane, worker, left.slice(at, at + MANY))
+    const answer = await completeFew(lane, worker, left.slice(at, at + MANY), written)
     refused.push(...answer.refused)
     busy.push(...answer.busy)
     letIn ||= answer.letIn === true
@@ -63,15 +71,20 @@ export async function complete(lane: Lane, worker: Worker, items: readonly Compl
   return letIn ? { refused, busy, letIn } : { refused, busy }
 }
 
-async function completeFew(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+async function completeFew(
+  lane: Lane,
+  worker: Worker,
+  items: readonly Completion[],
+  written: Lease[],
+): Promise<NotWritten> {
   const { first, others } = onePerJob(items)
   const completed = completeArguments(worker, first)
   if (!first.some(isOrdered)) {
     const [row] = await lane.run<'completed'>(COMPLETE, completed)
-    return notWritten(lane, worker, first, row!.completed, others)
+    return notWritten(lane, worker, first, row!.completed, others, written)
   }
   const [row] = await lane.run<'completed' | 'let_in'>(COMPLETE_IN_ORDER, [...completed, runsOf(first)])
-  const answer = await notWritten(lane, worker, first, row!.completed, others)
+  const answer = await notWritten(lane, worker, first, row!.completed, others, written)
   return Number(row!.let_in) > 0 ? { ...answer, letIn: true } : answer
 }
 
@@ -79,13 +92,19 @@ async function completeFew(lane: Lane, worker: Worker, items: readonly Completio
  * Those with a result go together, and those that are kept for the same time. Those of ordered queues go together, too, so that none
  * is recorded before another that ran earlier. Returns the ones that were not completed.
  */
-async function completeMany(lane: Lane, worker: Worker, items: readonly Completion[]): Promise<Completion[]> {
+async function completeMany(
+  lane: Lane,
+  worker: Worker,
+  items: readonly Completion[],
+  written: Lease[],
+): Promise<Completion[]> {
   const left: Completion[] = []
   const groups = new Map<number | false | 'with results', Completion[]>()
   const isMixed = new Set(items.filter(isOrdered).map(groupOf)).size > 1
   for (const item of items) listIn(groups, isMixed && isOrdered(item) ? 'with results' : groupOf(item)).push(item)
   for (const [alike, group] of groups) {
-    if (group.length < MANY || !(await completeGroup(lane, worker, group, alike))) left.push(...group)
+    const isWritten = group.length >= MANY && (await completeGroup(lane, worker, group, alike))
+    ;(isWritten ? written : left).push(...group)
   }
   return left
 }
@@ -130,14 +149,16 @@ async function notWritten(
   sent: readonly Completion[],
   completed: string | null,
   others: readonly Completion[],
+  written: Lease[],
 ): Promise<NotWritten> {
   const done = new Set(completed?.slice(1, -1).split(','))
   const missed = done.size === sent.length ? [] : sent.filter(({ jobId }) => !done.has(jobId))
+  written.push(...(missed.length === 0 ? sent : sent.filter(({ jobId }) => done.has(jobId))))
   const found = missed.length === 0 ? [] : await recorded(lane, missed)
   const refused = missed.filter((_, index) => found[index] !== 'held').map(leaseOf)
   const busy = missed.filter((_, index) => found[index] === 'held').map(leaseOf)
   if (others.length === 0) return { refused, busy }
-  const more = await complete(lane, worker, others)
+  const more = await complete(lane, worker, others, written)
   return { refused: [...refused, ...more.refused], busy: [...busy, ...more.busy] }
 }
 
@@ -178,7 +199,8 @@ export async function turn(
   items: readonly Completion[],
   request: ClaimRequest,
   walk: Walk,
-): Promise<{ readonly ended: Promise<NotWritten>; readonly claimed: Claimed }> {
+  written: Lease[] = [],
+): Promise<{ readonly notWritten: Promise<NotWritten>; readonly claimed: Claimed }> {
   const { first, others } = onePerJob(items)
   const inOrder = first.some(isOrdered)
   const rows = await lane.run<ClaimColumn | 'completed'>(inOrder ? TURN_IN_ORDER : TURN, [
@@ -188,7 +210,8 @@ export async function turn(
     ...shareArguments(request, walk),
   ])
   return {
-    ended: notWritten(lane, request.worker, first, rows[0]!.completed, others),
+    // No letIn: the claim comes after the completions, and advance() has announced what they let in.
+    notWritten: notWritten(lane, request.worker, first, rows[0]!.completed, others, written),
     claimed: toClaimed(request.claimId, request.kinds, rows),
   }
 }
@@ -218,7 +241,7 @@ export async function beInATransaction(tx: Lane): Promise<void> {
 
 async function ended(tx: Lane, worker: Worker, item: Completion): Promise<NotWritten> {
   const [row] = await tx.run<'completed'>(COMPLETE_WITHIN, [...completeArguments(worker, [item]), runsOf([item])])
-  const answer = await notWritten(tx, worker, [item], row!.completed, [])
+  const answer = await notWritten(tx, worker, [item], row!.completed, [], [])
   if (answer.refused.length > 0) throw new LeaseLostError(item)
   return answer
 }

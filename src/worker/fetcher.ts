@@ -172,29 +172,30 @@ export class Fetcher {
   }
 
   async #tick(): Promise<number> {
-    const { slots, until, register } = this.#options
+    const { slots, runner, until, register } = this.#options
     if (!this.#isRegistered) await register()
     this.#isRegistered = true
-    if (this.#burst.isToJoin) await this.#burst.join()
+    // A hint holds up no claim.
+    if (this.#burst.isToJoin) await this.#burst.join().catch(this.#options.events.problem)
     if (until === 'once' && this.#claimed > 0) {
       if (slots.held === 0) this.#nothingLeft()
       return Number.POSITIVE_INFINITY
     }
     if (this.#mode.for === 'suspects') return this.#suspects(this.#mode)
     this.#empty = false
+    const demand = runner.takesMore ? slots.demand() : undefined
+    if (demand === undefined) return Number.POSITIVE_INFINITY
     this.#isClaiming = true
     this.#freedMeanwhile = false
-    return this.#claimAll().finally(() => {
+    return this.#claimAll(demand).finally(() => {
       this.#isClaiming = false
     })
   }
 
-  async #claimAll(): Promise<number> {
-    const { slots, runner, turns } = this.#options
-    let demand = runner.takesMore ? slots.demand() : undefined
-    if (demand === undefined) return Number.POSITIVE_INFINITY
-    let last = await this.#claim(demand)
-    for (demand = slots.demand(demand); last.more && demand !== undefined; demand = slots.demand(demand))
+  async #claimAll(first: ClaimDemand): Promise<number> {
+    const { slots, turns } = this.#options
+    let last = await this.#claim(first)
+    for (let demand = slots.demand(first); last.more && demand !== undefined; demand = slots.demand(demand))
       last = await this.#claim(demand)
     if (last.more) {
       await this.#burst.goesOn(last, this.#eagerness.isAlone)
@@ -231,8 +232,7 @@ export class Fetcher {
     const claimId = newClaimId()
     const sentAt = monotonicMs()
     // One batch and no more: no queue has a share.
-    const share = once ? limit : asked.share
-    const runLength = once ? 1 : slots.runLength
+    const [share, runLength] = once ? [limit, 1] : [asked.share, slots.runLength]
     const request = { claimId, worker, kinds: demand.kinds, limit, leaseMs, share, runLength }
     const claiming = turns.claim(request, asked.walk)
     this.#answered = claiming
@@ -253,11 +253,11 @@ export class Fetcher {
     return { more: more && !(once && this.#claimed >= slots.atOnce), nothingElse, everyKind, queues, limit }
   }
 
-  /** Time may have passed since the last claim, and with it the seat. */
+  /** The ring may have changed since the last claim. */
   #setLines(): void {
-    const { lines } = this.#options.ring
     if (!this.#linesAreStale) return
     this.#linesAreStale = false
+    const { lines } = this.#options.ring
     this.#cursors.setLines(lines ?? this.#options.queues.map((queue) => ({ queue, line: 0 })))
   }
 

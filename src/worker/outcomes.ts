@@ -13,8 +13,8 @@ import { setImmediate } from 'node:timers/promises'
 import { describeError } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
-import { MANY } from '../jobs/completion.ts'
-import type { ClaimedJob, Worker } from '../jobs/job.ts'
+import { MANY, type NotWritten } from '../jobs/completion.ts'
+import type { ClaimedJob, Lease, Worker } from '../jobs/job.ts'
 import { forgive, type Recorded, recorded, settle } from '../jobs/outcome.ts'
 import { Loop, type LoopEvents } from '../runtime/loop.ts'
 import type { HeldJob } from './job.ts'
@@ -109,7 +109,7 @@ export class Outcomes {
   /** Holds nothing from here on. */
   hurry(): void {
     this.#hurries = true
-    this.#turns.ready(MANY)
+    this.#turns.leaveNow()
   }
 
   /** Resolves when nothing is on its way. */
@@ -199,6 +199,9 @@ export class Outcomes {
   /** What becomes known is noted on the reports; the others are busy. */
   async #send(batch: readonly PendingOutcome[]): Promise<void> {
     const refused: PendingOutcome[] = []
+    const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
+    // No other statement takes a claim along.
+    if (completed.length === 0) this.#turns.close()
 
     const toConfirm = batch.filter(({ outcome }) => outcome.verb === 'confirm')
     for (const [report, answer] of await this.#ask(toConfirm)) {
@@ -207,9 +210,8 @@ export class Outcomes {
       else learn(report, answer)
     }
 
-    const completed = batch.filter(({ outcome }) => outcome.verb === 'complete')
     if (completed.length > 0) {
-      const answer = await this.#turns.complete(this.#worker, completed.map(toCompletion))
+      const answer = await this.#complete(completed)
       if (answer.letIn) this.#events.letIn(completed.map(({ job }) => job.claimed))
       for (const report of completed) report.known = 'completed'
       const of = finder(completed, answer.refused.length + answer.busy.length)
@@ -221,6 +223,7 @@ export class Outcomes {
 
     const settled = batch.filter(({ outcome }) => outcome.verb !== 'complete' && outcome.verb !== 'confirm')
     if (settled.length > 0) {
+      this.#turns.close()
       const of = finder(settled, settled.length)
       for (const item of await settle(this.#lane, this.#worker, settled.map(toSettlement))) {
         if (item.outcome === 'refused') refused.push(of(item))
@@ -234,6 +237,18 @@ export class Outcomes {
       if (report.uncertain || answer === 'lease_expired' || answer === 'cancelled') learn(report, answer)
     }
     await this.#forgive(refused.filter(({ known }) => known === 'refused'))
+  }
+
+  /** If a statement fails, what the ones before it have written is completed. */
+  async #complete(reports: readonly PendingOutcome[]): Promise<NotWritten> {
+    const written: Lease[] = []
+    try {
+      return await this.#turns.complete(this.#worker, reports.map(toCompletion), written)
+    } catch (error) {
+      const of = finder(reports, written.length)
+      for (const lease of written) of(lease).known = 'completed'
+      throw error
+    }
   }
 
   /** Their leases expired, yet here we are: had the sweep counted a crash, it is taken back. */

@@ -50,11 +50,12 @@ export function render(outcome: Outcome): { outcome: Outcome; bytes: number } {
 
 /**
  * Until when this may be held, for others to leave with it. Only a completion on which nothing depends but its own record: one
- * with a partition key may have successors.
+ * with a partition key may have successors, and a run of a workflow may wait for one with a parent.
  */
 export function heldUntil({ job, outcome }: PendingOutcome): number {
   const { startedAt, endedAt, claimed } = job
-  if (outcome.verb !== 'complete' || claimed.partitionKey !== null) return Number.NEGATIVE_INFINITY
+  if (outcome.verb !== 'complete' || claimed.partitionKey !== null || claimed.runFrom !== null)
+    return Number.NEGATIVE_INFINITY
   if (startedAt === undefined || endedAt === undefined) return Number.NEGATIVE_INFINITY
   return endedAt + Math.min(HELD_SHARE * (endedAt - startedAt), HELD_MS)
 }

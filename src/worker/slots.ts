@@ -286,12 +286,11 @@ export class Slots {
 
   /** Beside a kind with batches, one without must not be claimed as if it had them, too. */
   #allowance({ handler, held, waiting, head, running }: KindSlots): number {
-    const own = handler.concurrency * handler.size - held
+    const waitOrRun = waiting.length - head + running
+    // A job that reports has left its call, unless that is a batch.
+    const own = handler.concurrency * handler.size - (handler.size === 1 ? waitOrRun : held)
     if (handler.size === this.#largestBatch) return own
-    return Math.min(
-      own,
-      this.#concurrency * handler.size + Math.floor(this.#ahead()) - (waiting.length - head) - running,
-    )
+    return Math.min(own, this.#concurrency * handler.size + Math.floor(this.#ahead()) - waitOrRun)
   }
 
   #wanted(): number {

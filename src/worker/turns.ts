@@ -3,7 +3,7 @@
  *
  * A claim that is wanted while completions are about to leave goes with them. One that is wanted while a few are under way waits
  * until they are back, and goes with the next, or alone if there are none; but not where statements take long, since then the
- * wait would cost more than the statement that it saves. Large batches go by themselves: they gain nothing, and their claims
+ * wait would cost more than the statement that it saves. No claim waits for outcomes other than completions. Large batches go by themselves: they gain nothing, and their claims
  * are better sent beside them.
  *
  * Small statements keep a distance. What ends, or is announced, within 5 ms of the last statement waits until these are over,
@@ -30,7 +30,7 @@ import { isAboutTheData } from '../db/refusal.ts'
 import { type ClaimRequest, claimAndMeasure } from '../jobs/claim.ts'
 import type { Claimed } from '../jobs/claimed.ts'
 import { type Completion, complete, MANY, type NotWritten, turn } from '../jobs/completion.ts'
-import type { Worker } from '../jobs/job.ts'
+import type { Lease, Worker } from '../jobs/job.ts'
 import type { Walk } from '../jobs/scan-walk.ts'
 
 /** Completions that are back so soon are worth waiting for. */
@@ -52,7 +52,7 @@ interface Waiting {
 
 export class Turns {
   readonly #claims: Lane
-  readonly #completions: Lane
+  readonly completions: Lane
   #isOpen = false
   #waiting: Waiting | undefined
   #lastTookMs = 0
@@ -69,7 +69,7 @@ export class Turns {
 
   constructor(claims: Lane, completions: Lane) {
     this.#claims = claims
-    this.#completions = completions
+    this.completions = completions
   }
 
   /** For how long a claim that can wait should. */
@@ -106,8 +106,13 @@ export class Turns {
 
   /** So many completions are ready by now, and the last of them may be held until then. */
   ready(completions: number, heldUntil = Number.NEGATIVE_INFINITY): void {
-    if (completions === MANY) this.#distance.end()
+    if (completions >= MANY) this.leaveNow()
     else this.#distance.endBy(this.#leaveAt(heldUntil))
+  }
+
+  /** What waits for its departure waits no longer. */
+  leaveNow(): void {
+    this.#distance.end()
   }
 
   get #distanceMs(): number {
@@ -139,35 +144,35 @@ export class Turns {
     if (this.#waiting !== undefined) this.#sendAlone(this.#waiting)
   }
 
-  /** Completes, and sends the claim that waits along, if there is one. */
-  async complete(worker: Worker, items: readonly Completion[]): Promise<NotWritten> {
+  /** Completes, and sends the claim that waits along, if there is one. `written` as for complete(). */
+  async complete(worker: Worker, items: readonly Completion[], written: Lease[] = []): Promise<NotWritten> {
     const isLarge = items.length >= MANY
     if (isLarge || this.#lastTookMs > SOON_MS) this.#isOpen = false
     const along = this.#waiting
     const sentAt = this.#sends()
     try {
-      if (along === undefined) return await complete(this.#completions, worker, items)
+      if (along === undefined) return await complete(this.completions, worker, items, written)
       if (isLarge) {
         this.#sendAlone(along)
-        return await complete(this.#completions, worker, items)
+        return await complete(this.completions, worker, items, written)
       }
-      return await this.#together(items, along)
+      return await this.#together(items, along, written)
     } finally {
       this.#lastTookMs = monotonicMs() - sentAt
     }
   }
 
-  async #together(items: readonly Completion[], along: Waiting): Promise<NotWritten> {
+  async #together(items: readonly Completion[], along: Waiting, written: Lease[]): Promise<NotWritten> {
     this.#waiting = undefined
     this.#claimedAt = monotonicMs()
-    const answer = await turn(this.#completions, items, along.request, along.walk).catch((error) => {
+    const answer = await turn(this.completions, items, along.request, along.walk, written).catch((error) => {
       // Refused for what is in the completions, and then nothing was claimed either.
       if (isAboutTheData(error)) this.#sendAlone(along)
       else along.reject(error)
       throw error
     })
     along.resolve(answer.claimed)
-    return answer.ended
+    return answer.notWritten
   }
 
   #sendAlone({ request, walk, resolve, reject }: Waiting): void {
@@ -180,7 +185,7 @@ export class Turns {
     const sentAt = this.#sends()
     this.#claimedAt = sentAt
     try {
-      return await claimAndMeasure(sharesConnection ? this.#completions : this.#claims, request, walk)
+      return await claimAndMeasure(sharesConnection ? this.completions : this.#claims, request, walk)
     } finally {
       this.#claimTookMs = monotonicMs() - sentAt
     }

@@ -28,8 +28,8 @@ const LONGEST_MS = 20
 const JOBS_OF_A_CLAIM = 1.25
 /** Timers count whole milliseconds. So much later than it should, and not more, a claim is sent on average. */
 const TIMERS_ARE_LATE_MS = 0.4
-/** Of its claims, those that must find a job. */
-const SHARE_IN_VAIN = 2 / 3
+/** A watch goes on while at least this share of its claims finds a job. */
+const MUST_FIND = 1 / 3
 const RATE_OVER_MS = 500
 const MARKS_FOR_MS = 5_000
 /** A mark is renewed when less than this is left of it, and the other workers are counted again. */
@@ -114,7 +114,7 @@ export class Watch {
     if (this.#isOn && !isAlone) return this.end()
     const overMs = now - this.#since
     if (overMs >= RATE_OVER_MS) {
-      const isInVain = this.#found < (1 - SHARE_IN_VAIN) * this.#claims
+      const isInVain = this.#found < MUST_FIND * this.#claims
       const announced = this.#takeAnnounced()
       const jobs = this.#isOn ? this.#jobs : announced.times
       this.#since = now

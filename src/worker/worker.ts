@@ -90,15 +90,14 @@ export class Worker extends Service<WorkerEvents> {
     this.identity = { id: randomUUID(), label }
     this.#slots = new Slots(this.#handlers, concurrency, until === 'once' ? 0 : prefetch)
     this.#claims = this.#lane(STATEMENT_DEADLINE_MS)
-    const outcomeLane = this.#lane(STATEMENT_DEADLINE_MS)
-    this.#turns = new Turns(this.#claims, outcomeLane)
+    this.#turns = new Turns(this.#claims, this.#lane(STATEMENT_DEADLINE_MS))
     this.#runner = new Runner({
       worker: this.identity,
       handlers: this.#handlers,
       slots: this.#slots,
       events: this.events,
       leaseMs,
-      outcomeLane,
+      outcomeLane: this.#turns.completions,
       leaseLane: this.#lane(Math.min(STATEMENT_DEADLINE_MS, leaseMs / 3)),
       connection,
       turns: this.#turns,

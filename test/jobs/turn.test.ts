@@ -41,8 +41,8 @@ test('kept, not kept, keyed, stale and locked: each has the outcome it would hav
   await client.query('select from leasehold.job where id = $1 for update', [locked.jobId])
 
   const items = [kept, { ...gone, keepMs: false as const }, { ...keyed, keepMs: false as const }]
-  const { ended, claimed } = await take([...items, { ...stale, claimId: newClaimId() }, locked], 'turn')
-  const { refused, busy } = await ended
+  const { notWritten, claimed } = await take([...items, { ...stale, claimId: newClaimId() }, locked], 'turn')
+  const { refused, busy } = await notWritten
   await client.query('rollback')
   assert.deepEqual([refused.map(({ jobId }) => jobId), busy.map(({ jobId }) => jobId)], [[stale.jobId], [locked.jobId]])
   assert.deepEqual(
@@ -72,7 +72,7 @@ test('two outcomes of one job, under its claim and under another: the fence deci
     const job = await claimedBy(lane, worker, `turn ${order}`)
     const stale = { ...job, claimId: newClaimId() }
     const items = order === 'stale first' ? [stale, job] : [job, stale]
-    const { refused, busy } = await (await take(items, 'turn idle')).ended
+    const { refused, busy } = await (await take(items, 'turn idle')).notWritten
     assert.deepEqual([refused.map(({ claimId }) => claimId), busy], [[stale.claimId], []], order)
     assert.deepEqual(await statusOf([job.jobId]), ['completed'])
   }
@@ -81,11 +81,11 @@ test('two outcomes of one job, under its claim and under another: the fence deci
 test('with nothing to claim, or everything paused, it completes all the same', async () => {
   const [one, other] = [await claimedBy(lane, worker, 'turn idle'), await claimedBy(lane, worker, 'turn paused')]
   const idle = await take([one], 'turn idle')
-  assert.deepEqual([(await idle.ended).refused, idle.claimed.jobs, idle.claimed.at === undefined], [[], [], false])
+  assert.deepEqual([(await idle.notWritten).refused, idle.claimed.jobs, idle.claimed.at === undefined], [[], [], false])
   await pause(lane, { kind: 'mail' }, {})
   const paused = await take([other], 'turn paused')
   await resume(lane, { kind: 'mail' }, {})
-  assert.deepEqual([(await paused.ended).refused, paused.claimed.jobs, paused.claimed.at], [[], [], undefined])
+  assert.deepEqual([(await paused.notWritten).refused, paused.claimed.jobs, paused.claimed.at], [[], [], undefined])
   assert.deepEqual(await statusOf([one.jobId, other.jobId]), ['completed', 'completed'])
 })
 

@@ -118,9 +118,9 @@ test('no key is stuck, overtaken or held twice after 3,000 mixed batches, and no
       async () => {
         const run = takeRun()
         const part = run.splice(0, 1 + below(4))
-        const { claimed, ended } = await turn(lane, part, request(1 + below(8)), everyStart(QUEUES))
+        const { claimed, notWritten } = await turn(lane, part, request(1 + below(8)), everyStart(QUEUES))
         hold(claimed.jobs)
-        const { busy } = await ended
+        const { busy } = await notWritten
         if (busy.length > 0) runs.push(part.filter(({ jobId }) => busy.some((lease) => lease.jobId === jobId)))
         else if (run.length > 0) runs.push(run)
       },

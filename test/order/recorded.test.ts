@@ -22,7 +22,7 @@ test('a job of a run is not recorded before one that ran before it', async (t) =
     'the second alone': () => complete(lane, worker, run.slice(1, 2)),
     turn: async () => {
       const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS, runLength: 1 }
-      return (await turn(lane, run.slice(0, 2), request, { queues: ['mail'] })).ended
+      return (await turn(lane, run.slice(0, 2), request, { queues: ['mail'] })).notWritten
     },
   }
   for (const [name, send] of Object.entries(statements)) {
@@ -55,7 +55,7 @@ test('a job of a run is not recorded when the sweep has returned one that ran be
     many: () => complete(lane, worker, [...run.slice(1, 2), ...many.splice(0, MANY)]),
     turn: async () => {
       const request = { claimId: newClaimId(), worker, kinds: ['mail'], limit: 1, leaseMs: LEASE_MS, runLength: 1 }
-      return (await turn(lane, run.slice(1, 2), request, { queues: ['nothing'] })).ended
+      return (await turn(lane, run.slice(1, 2), request, { queues: ['nothing'] })).notWritten
     },
   }
   const notRecorded = async () => {

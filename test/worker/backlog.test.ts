@@ -70,6 +70,15 @@ test('a kind with a limit of its own goes on beside a long job of another', asyn
   await until('the long one is completed', () => busy.tally.completed === 301)
 })
 
+test('a kind with a limit of its own claims along with its completions', async (t) => {
+  const { lh, worker } = await scene(t)
+  await lh.enqueueMany(task, numbers(50))
+  const names = statements(t)
+  const busy = worker([handle(task, () => {}, { concurrency: 1 })], { concurrency: 10, poll: '1h' })
+  await until('all are completed', () => busy.tally.completed === 50)
+  assert.ok(names.filter((name) => name === 'job.turn').length >= 40, String(names))
+})
+
 test('of two queues with a backlog neither fills the worker', async (t) => {
   const { lh, worker } = await scene(t)
   for (const one of [task, other]) await lh.enqueueMany(one, numbers(50))

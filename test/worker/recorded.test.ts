@@ -100,6 +100,52 @@ function losingReply(statement: string, meanwhile: () => Promise<unknown> = asyn
 
 const fail = { verb: 'fail', error: new Error('no route'), delayMs: 1 } as const
 
+test('completions of one call that were acknowledged are reported, although its next statement failed', async () => {
+  const [forgotten, kept] = [kind('many forgotten', { keep: false }), kind('few kept')]
+  const outcomes = [...(await held(forgotten, 60)).map((job) => [job, { verb: 'complete', keepMs: false }] as const)]
+  const last = (await held(kept)).map((job) => [job, { verb: 'complete' }] as const)
+  const lines = await reported([...outcomes, ...last], failingOnce('job.complete'))
+  assert.deepEqual(
+    lines,
+    Array.from({ length: 61 }, () => 'completed'),
+  )
+})
+
+test('a claim goes along with completions, and waits for no other outcome', async () => {
+  const names: string[] = []
+  let wants = () => {}
+  const query = (config: QueryArrayConfig) => {
+    const name = /^-- (\S+)/.exec(config.text)![1]!
+    names.push(name)
+    if (name !== 'job.settle' && name !== 'job.recorded') return db.pool.query(config)
+    wants()
+    return db.pool.query(config).finally(() => names.push(`${name} answered`))
+  }
+  const own = new Lane({ query })
+  const turns = new Turns(own, own)
+  const claimed: Promise<unknown>[] = []
+  const request = { worker, kinds: ['none'], limit: 1, leaseMs: LEASE_MS }
+  wants = () => void claimed.push(turns.claim({ ...request, claimId: newClaimId() }, everyStart(['none'])))
+  const outcomes = new Outcomes(own, worker, turns, 100, { known: () => {}, letIn: () => {}, problem: () => {} })
+  outcomes.start()
+  const confirmed = { verb: 'confirm' } as const
+  const completed = { verb: 'complete' } as const
+  const seen: string[][] = []
+  for (const batch of [[fail], [confirmed], [completed, fail]] as Outcome[][]) {
+    const jobs = await held(kind('claimed beside'), batch.length)
+    batch.forEach((outcome, n) => void outcomes.add(jobs[n]!, outcome))
+    await outcomes.drained()
+    await Promise.all(claimed.splice(0))
+    seen.push(names.splice(0))
+  }
+  await outcomes.stop()
+  assert.deepEqual(seen, [
+    ['job.settle', 'job.claim', 'job.settle answered'],
+    ['job.recorded', 'job.claim', 'job.recorded answered', 'job.settle', 'job.claim', 'job.settle answered'],
+    ['job.complete', 'job.settle', 'job.claim', 'job.settle answered'],
+  ])
+})
+
 test('completions that were acknowledged are reported, although a later statement of their batch failed', async () => {
   const forgotten = kind('forgotten', { keep: false })
   const jobs = await held(forgotten, 10)

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import { Lane } from '../../src/db/lane.ts'
 import { newClaimId } from '../../src/jobs/claim.ts'
 import { type Completion, MANY } from '../../src/jobs/completion.ts'
-import type { JobId } from '../../src/jobs/job.ts'
+import type { ClaimedJob, JobId } from '../../src/jobs/job.ts'
 import { heldUntil, type PendingOutcome } from '../../src/worker/pending-outcome.ts'
 import { Turns } from '../../src/worker/turns.ts'
 import { movableTimers } from '../support/movable-clock.ts'
@@ -278,15 +278,15 @@ test('a claim, many completions, and one that may not be held end the wait of th
 })
 
 test('a completion may be held for a fifth of what its handler took, 20 ms at most, and nothing else may', () => {
-  const until = (verb: string, tookMs: number | undefined, partitionKey: string | null = null) => {
+  const until = (verb: string, tookMs: number | undefined, more: Partial<ClaimedJob> = {}) => {
     const endedAt = tookMs === undefined ? undefined : 1_000 + tookMs
-    const job = { startedAt: tookMs === undefined ? undefined : 1_000, endedAt, claimed: { partitionKey } }
+    const claimed = { partitionKey: null, runFrom: null, ...more }
+    const job = { startedAt: tookMs === undefined ? undefined : 1_000, endedAt, claimed }
     return heldUntil({ job, outcome: { verb } } as unknown as PendingOutcome) - (endedAt ?? 0)
   }
   const never = Number.NEGATIVE_INFINITY
   assert.deepEqual([until('complete', 10), until('complete', 100), until('complete', 60_000)], [2, 20, 20])
-  assert.deepEqual(
-    [until('fail', 100), until('release', undefined), until('complete', 100, 'key')],
-    [never, never, never],
-  )
+  assert.deepEqual([until('fail', 100), until('release', undefined)], [never, never])
+  assert.equal(until('complete', 100, { partitionKey: 'key' }), never, 'its successor may wait')
+  assert.equal(until('complete', 100, { runFrom: undefined }), never, 'a run of a workflow may wait')
 })

@@ -282,3 +282,13 @@ test('two installations in one database do not wake each other', async (t) => {
   assert.deepEqual([first.messages, other.messages], [[], ['task']])
   assert.equal(workers[0]!.tally.completed, 0)
 })
+
+test('a worker that cannot ask to be notified claims by its polls', async (t) => {
+  const { db, worker } = await scene(t)
+  await db.pool.query('alter table leasehold.busy rename to busier')
+  const busy = worker([handle(task, () => {})], { poll: 50 })
+  await next(busy, 'problem', ({ doing }) => doing === 'claiming')
+  await db.pool.query(`insert into leasehold.job (available_at, created_at, partition_bucket, queue, kind, payload)
+    values (leasehold.clock(), leasehold.clock(), 0, 'task', 'task', '1')`)
+  await until('it is completed', () => busy.tally.completed === 1)
+})

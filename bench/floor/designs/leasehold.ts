@@ -91,8 +91,8 @@ class LeaseholdWorker implements BenchWorker {
 
   turn(leases: readonly Lease[], limit: number): Promise<readonly Lease[]> {
     return this.#claim(limit, async (request, walk) => {
-      const { ended, claimed } = await turn(this.#lane, this.#items(leases), request, walk)
-      const { refused, busy } = await ended
+      const { notWritten, claimed } = await turn(this.#lane, this.#items(leases), request, walk)
+      const { refused, busy } = await notWritten
       if (refused.length > 0 || busy.length > 0) throw new Error('a completion was refused')
       return claimed
     })
