@@ -118,7 +118,10 @@ export class Leasehold {
     return (await storeJobs(this.#connection, kind, [{ ...job, input }], { tx, onConflict }, this.#unhandled))[0]!
   }
 
-  /** Stores up to 10,000 jobs of a kind, all or none, and returns their outcomes in the same order. */
+  /**
+   * Stores up to 10,000 jobs of a kind, all or none, and returns their outcomes in the same order. Inputs are read until it resolves, so
+   * they must not be changed before.
+   */
   enqueueMany<Input, Result>(
     kind: Kind<Input, unknown, Result>,
     jobs: readonly ManyOptions<NoInfer<Input>>[],

@@ -248,7 +248,7 @@ export class SchemaError extends LeaseholdError {
   override readonly name = 'SchemaError'
 }
 
-/** Thrown before anything is sent, when Postgres would refuse a value or return it changed. */
+/** Thrown before anything is stored, when Postgres would refuse a value or return it changed. */
 export class ValueNotStorableError extends LeaseholdError {
   readonly code = 'VALUE_NOT_STORABLE'
   override readonly name = 'ValueNotStorableError'
