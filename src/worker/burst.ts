@@ -57,11 +57,15 @@ export class Burst {
     return wasBusy
   }
 
-  /** Another worker, which took itself for alone, may have asked producers to send nothing. */
-  async join(): Promise<void> {
+  /**
+   * Another worker, which took itself for alone, may have asked producers to send nothing. Should that not be undone, this one claims
+   * before it tries again: a hint holds up no claim.
+   */
+  async join(claim: () => Promise<unknown>): Promise<void> {
     this.isToJoin = false
-    await clearBusy(this.#lane, this.#queues).catch((error) => {
+    await clearBusy(this.#lane, this.#queues).catch(async (error) => {
       this.isToJoin = true
+      await claim()
       throw error
     })
   }

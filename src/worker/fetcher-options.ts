@@ -46,3 +46,7 @@ export interface LastClaim {
   readonly queues: readonly string[]
   readonly limit: number
 }
+
+export type ClaimMode =
+  | { readonly for: 'everyone' }
+  | { readonly for: 'suspects'; readonly since: number; working: boolean }

@@ -18,14 +18,12 @@ import { ScanCursors } from '../jobs/scan-cursors.ts'
 import { Loop } from '../runtime/loop.ts'
 import { Burst } from './burst.ts'
 import { Eagerness } from './eagerness.ts'
-import type { FetcherOptions, LastClaim } from './fetcher-options.ts'
+import type { ClaimMode, FetcherOptions, LastClaim } from './fetcher-options.ts'
 import type { ClaimDemand } from './kind-slots.ts'
 
 export const SUSPECTS_AT_ONCE = 16
 /** While the desk is being cleared: how often to see whether others have taken them meanwhile. */
 const STILL_WAIT_MS = 2_000
-
-type ClaimMode = { readonly for: 'everyone' } | { readonly for: 'suspects'; readonly since: number; working: boolean }
 
 export class Fetcher {
   readonly #options: FetcherOptions
@@ -172,11 +170,14 @@ export class Fetcher {
   }
 
   async #tick(): Promise<number> {
-    const { slots, runner, until, register } = this.#options
-    if (!this.#isRegistered) await register()
+    if (!this.#isRegistered) await this.#options.register()
     this.#isRegistered = true
-    // A hint holds up no claim.
-    if (this.#burst.isToJoin) await this.#burst.join().catch(this.#options.events.problem)
+    if (this.#burst.isToJoin) await this.#burst.join(() => this.#next())
+    return this.#next()
+  }
+
+  async #next(): Promise<number> {
+    const { slots, runner, until } = this.#options
     if (until === 'once' && this.#claimed > 0) {
       if (slots.held === 0) this.#nothingLeft()
       return Number.POSITIVE_INFINITY
@@ -233,8 +234,7 @@ export class Fetcher {
     const sentAt = monotonicMs()
     // One batch and no more: no queue has a share.
     const [share, runLength] = once ? [limit, 1] : [asked.share, slots.runLength]
-    const request = { claimId, worker, kinds: demand.kinds, limit, leaseMs, share, runLength }
-    const claiming = turns.claim(request, asked.walk)
+    const claiming = turns.claim({ claimId, worker, kinds: demand.kinds, limit, leaseMs, share, runLength }, asked.walk)
     this.#answered = claiming
     const claimed = await claiming.catch((error) => {
       this.#cursors.failed(asked, monotonicMs() - sentAt)
