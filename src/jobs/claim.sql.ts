@@ -60,6 +60,9 @@ with mine as materialized (
     limit 1
     for update skip locked
   ) j on true
+), locked as materialized (
+  select from looked
+  where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
 ), returned as (
   update leasehold.job
   set claim_id = null, claimed_at = null, attempts = attempts - 1, blocked = blocked and (
@@ -69,13 +72,9 @@ with mine as materialized (
   returning id, queue, partition_key, key_seq
 ), closed as (
   delete from leasehold.claim
-  where id = any (array(select id from mine)) and not exists (
-    select from looked
-    where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
-  )
-  returning id
+  where id = any (array(select id from mine)) and not exists (select from locked)
 )
-select id, lease_generation, exists (select from closed) as closed, (
+select id, lease_generation, not exists (select from locked) as closed, (
     select leasehold.finish('cancelled', array_agg(id), $2, array_agg(cancel_reason))
     from looked where cancel_requested_at is not null and (select count(*) from returned) >= 0
   ) as finished, (
