@@ -93,9 +93,7 @@ select id, 'is not the first and can be claimed' from placed where place > 1 and
 union all
 select id, 'is let in behind a dead letter' from placed where blocked_from < key_seq and not blocked and claim_id is null
 union all
-select id, 'is claimed behind a dead letter' from placed p where blocked_from < key_seq and claim_id is not null
-  -- The sweep leaves what was locked to the next one; under a claim that was swept it cannot be recorded.
-  and not exists (select from leasehold.claim c where c.id = p.claim_id and c.swept)
+select id, 'is claimed behind a dead letter' from placed where blocked_from < key_seq and claim_id is not null
 union all
 select p.id, 'is claimed, and one in front of it is not, or by another claim' from placed p
 where p.claim_id is not null and exists (
