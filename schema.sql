@@ -1789,10 +1789,10 @@ begin
         for update skip locked
       ) as l;
       moved := moved + "leasehold".finish('dead_letter', ids, null, reasons, lets_in => false);
-      -- More than a thousand, or one that another transaction has locked.
+      -- More than a thousand, one that another transaction has locked, or one that is left of a claim that was swept in part.
       continue when not exists (
         select from "leasehold".job
-        where job.queue = parked.queue and job.partition_key = parked.key and job.claim_id is null and job.key_seq > (
+        where job.queue = parked.queue and job.partition_key = parked.key and job.key_seq > (
           select d.key_seq from "leasehold".dead_letter d
           where d.blocks_key and d.queue = parked.queue and d.partition_key = parked.key
           order by d.key_seq
@@ -2186,10 +2186,14 @@ begin
     expires_at = case when next_at = job.available_at then job.expires_at end,
     blocked = job.key_seq is not null and exists (
       select from "leasehold".queue q where q.name = job.queue and q.ordered
-    ) and exists (
+    ) and (exists (
       select from "leasehold".job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
-    )
+    ) or (
+      select true from "leasehold".dead_letter d
+      where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
+      limit 1
+    ) is true)
   where job.id = job_id and job.claim_id = held_by
   returning job.queue, job.partition_key, job.key_seq into returned;
   if returned.key_seq is not null then

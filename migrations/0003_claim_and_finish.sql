@@ -269,7 +269,7 @@ $$;
 -- Makes a claimed job pending again, in place. One job a call: a list would have to be joined, and every join of this
 -- table went wrong under some plan (decisions/0004).
 -- In an ordered queue the job is the head of its key again, and the rest of its run is returned with it; or it waits behind a
--- job that still runs.
+-- job that still runs. Under a claim that was swept in part it may be behind one that ran again and is a dead letter by now.
 -- A release keeps the job's place in the line, and its expiry. Every other requeue follows a start: expires_at, by
 -- which the job had to start, has been met. It is cleared rather than compared, so that the job leaves the index that expire
 -- walks.
@@ -293,10 +293,14 @@ begin
     expires_at = case when next_at = job.available_at then job.expires_at end,
     blocked = job.key_seq is not null and exists (
       select from leasehold.queue q where q.name = job.queue and q.ordered
-    ) and exists (
+    ) and (exists (
       select from leasehold.job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
-    )
+    ) or (
+      select true from leasehold.dead_letter d
+      where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
+      limit 1
+    ) is true)
   where job.id = job_id and job.claim_id = held_by
   returning job.queue, job.partition_key, job.key_seq into returned;
   if returned.key_seq is not null then

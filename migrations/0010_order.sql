@@ -360,10 +360,10 @@ begin
         for update skip locked
       ) as l;
       moved := moved + leasehold.finish('dead_letter', ids, null, reasons, lets_in => false);
-      -- More than a thousand, or one that another transaction has locked.
+      -- More than a thousand, one that another transaction has locked, or one that is left of a claim that was swept in part.
       continue when not exists (
         select from leasehold.job
-        where job.queue = parked.queue and job.partition_key = parked.key and job.claim_id is null and job.key_seq > (
+        where job.queue = parked.queue and job.partition_key = parked.key and job.key_seq > (
           select d.key_seq from leasehold.dead_letter d
           where d.blocks_key and d.queue = parked.queue and d.partition_key = parked.key
           order by d.key_seq

@@ -7,7 +7,8 @@ select * from leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, older_ms => $1
   crashes_from => $12, crashes_to => $13, buckets => $14, share => $15,
   run_length => $16, lines => $17)`
 
-// The fence of a renewal is the ledger row itself: the sweep deletes it, or notes that it swept it, before the next claim.
+// The fence of a renewal is the ledger row itself: sweep and release delete it, or note that they returned a part, before the next
+// claim.
 export const RENEW = `-- claim.renew
 update leasehold.claim set expires_at = leasehold.clock() + $3 * interval '1 ms'
 where id = any ((select $1::bigint[])::bigint[]) and worker_id = $2 and not swept
@@ -41,8 +42,9 @@ select count(*) as count from (
 
 // Releases a whole claim whose reply was lost, without knowing what is in it. The jobs never started: attempt and place in
 // the line are kept. A job whose cancellation was requested is cancelled, after the others have gone back: finish() may return
-// the rest of its run. A worker is woken, as by an enqueue. Not closed: another transaction has locked one of the jobs. advance(): the first of a key may be in no claim index, if one in
-// front of it has left.
+// the rest of its run. A worker is woken, as by an enqueue. Not closed: another transaction has locked one of the jobs. Then the claim is
+// marked, as by the sweep: what is left of a run may be behind a job that another claim takes. advance(): the first of a key may be in
+// no claim index, if one in front of it has left.
 //   $1 claim id  $2 worker id
 export const RELEASE_CLAIM = `-- claim.release
 with mine as materialized (
@@ -70,6 +72,9 @@ with mine as materialized (
     ) is true
   where id = any (array(select id from looked where id is not null and cancel_requested_at is null))
   returning id, queue, partition_key, key_seq
+), marked as (
+  update leasehold.claim set swept = true
+  where id = any (array(select id from mine)) and exists (select from locked)
 ), closed as (
   delete from leasehold.claim
   where id = any (array(select id from mine)) and not exists (select from locked)

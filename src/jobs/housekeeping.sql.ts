@@ -10,15 +10,27 @@
 // (decisions/0007). It may have started, so it no longer expires.
 //
 // Of a run only the first job that is left can have started. The others waited for it: they are blocked again, and spent nothing.
+// So is one that an earlier sweep found locked, if the one in front of it has become a dead letter since.
 // What was returned is so before finish() lets the next job of a key in. The one in front may have been completed since this
 // statement began: advance() looks once more.
+// A job that is to be buried or cancelled stays with its claim as long as another of its run is locked: else that one would be
+// claimed behind a dead letter, or return_rest() would wait for the transaction that has locked it.
+//
+// A sweep of one claim follows one that failed, in another session perhaps. Postgres answers before it rolls back, and would skip
+// the claim that failed. So it waits for the oldest.
 //   $1 claims at most  $2 jobs at most, give or take a claim  $3 whether a hold counts (LOOK_BEFORE_SWEEP)
 export const SWEEP = `-- claim.sweep
-with locked as materialized (
+with awaited as materialized (
+  select id from leasehold.claim
+  where expires_at <= leasehold.clock() and (select $1::bigint) = 1
+  order by expires_at
+  limit 1
+  for update
+), locked as materialized (
   select id, worker_id, job_ids from leasehold.claim
   where expires_at <= leasehold.clock() and expires_at <= (
     select coalesce(case when $3 then swept_until end, 'infinity') from leasehold.sweep
-  )
+  ) and (select count(*) from awaited) >= 0
   order by expires_at
   limit (select $1::bigint)
   for update skip locked
@@ -31,34 +43,57 @@ with locked as materialized (
   from expired e
   cross join lateral (select distinct unnest(e.job_ids)) as held (job_id)
   left join lateral (
-    select job.id, job.queue, job.partition_key, job.lease_generation, job.claimed_at, job.attempts, job.max_attempts, job.crashes,
+    select job.id, job.queue, job.partition_key, job.key_seq, job.lease_generation, job.claimed_at, job.attempts,
+      job.max_attempts, job.crashes,
       case when job.cancel_requested_at is not null and not leasehold.has_begun(job.id) then job.cancel_requested_at end
         as cancel_requested_at, job.cancel_reason,
       job.key_seq is not null and exists (
         select from leasehold.queue q where q.name = job.queue and q.ordered
-      ) and exists (
+      ) and (exists (
         select from leasehold.job ahead
         where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
-      ) as waited
+      ) or (
+        select true from leasehold.dead_letter d
+        where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
+        limit 1
+      ) is true) as waited
     from leasehold.job
     where job.id = held.job_id and job.claim_id = e.id
     limit 1
     for update skip locked
   ) j on true
+), stuck as materialized (
+  select looked.claim, j.*
+  from looked
+  cross join lateral (
+    select job.queue, job.partition_key, job.key_seq is not null and (
+        select q.ordered from leasehold.queue q where q.name = job.queue
+      ) is true as in_order
+    from leasehold.job
+    where job.id = looked.job_id and job.claim_id = looked.claim
+    limit 1
+  ) j
+  where looked.id is null
 ), judged as materialized (
-  select *, leasehold.clock() as at,
-    case
-      when cancel_requested_at is not null then 'cancelled'
-      when blamed and attempts >= max_attempts then 'dead_letter'
-      else 'pending'
-    end as next
+  select *
   from (
-    select looked.*, not waited and (crashes >= 2 or (
-      count(id) filter (where not waited) over (partition by worker_id) = 1
-      and (select count(*) from leasehold.claim c where c.worker_id = looked.worker_id) = 1
-    )) as blamed
-    from looked where id is not null
-  ) as live
+    select *, leasehold.clock() as at,
+      case
+        when cancel_requested_at is not null then 'cancelled'
+        when blamed and attempts >= max_attempts then 'dead_letter'
+        else 'pending'
+      end as next
+    from (
+      select looked.*, not waited and (crashes >= 2 or (
+        count(id) filter (where not waited) over (partition by worker_id) = 1
+        and (select count(*) from leasehold.claim c where c.worker_id = looked.worker_id) = 1
+      )) as blamed
+      from looked where id is not null
+    ) as live
+  ) as verdict
+  where next = 'pending' or key_seq is null or (claim, queue, partition_key) not in (
+    select stuck.claim, stuck.queue, stuck.partition_key from stuck where stuck.in_order
+  )
 ), history as (
   insert into leasehold.job_attempt (job_id, claim_id, lease_generation, ended_at, started_at, worker_id, attempt, outcome)
   select id, claim, lease_generation, at, claimed_at, worker_id, attempts, 'crashed' from judged where not waited
@@ -76,9 +111,6 @@ with locked as materialized (
   update leasehold.job set claim_id = null, claimed_at = null, attempts = attempts - 1, blocked = true
   where id = any (array(select id from judged where next = 'pending' and waited))
   returning id
-), stuck as materialized (
-  select distinct claim from looked
-  where id is null and (select true from leasehold.job j where j.id = looked.job_id and j.claim_id = looked.claim)
 ), marked as (
   update leasehold.claim set swept = true, expires_at = leasehold.clock() + interval '1 s'
   where id = any (array(select claim from stuck))

@@ -233,30 +233,6 @@ test('a failure shows that a job does not kill its worker: it is ordinary again'
   assert.equal((await claimNext(lane))[0]?.jobId, id)
 })
 
-test('a claim that cannot be swept is reported, and does not keep the sweep from the others', async (t) => {
-  const { db, lane } = await setUp(t)
-  const stuck = await enqueueOne(lane, { maxAttempts: 1 })
-  await claimNext(lane)
-  await enqueueMany(lane, 3)
-  await claimNext(lane, { limit: 3 })
-  // A dead letter under the same id, as a sequence that was set back leaves behind.
-  await db.pool.query(
-    `insert into leasehold.dead_letter (id, died_at, available_at, created_at, lease_generation, attempts, max_attempts,
-       crashes, priority, partition_bucket, salt, queue, kind, reason, payload)
-     values ($1, now(), now(), now(), 1, 1, 1, 0, 5, 0, 0, 'mail', 'mail', 'fatal', '1')`,
-    [stuck],
-  )
-  await db.clock.advance('31 s')
-  await assert.rejects(sweep(lane), { code: '23505' })
-  assert.equal((await sweep(lane)).jobs.length, 3)
-  await db.pool.query('delete from leasehold.dead_letter')
-  await db.clock.advance('61 s')
-  assert.deepEqual(
-    (await sweep(lane)).jobs.map(({ jobId, outcome }) => [jobId, outcome]),
-    [[stuck, 'dead_letter']],
-  )
-})
-
 test('a claim that is closed although the outcome of a job was lost is left to the sweep', async (t) => {
   const { db, lane } = await setUp(t)
   await enqueueMany(lane, 2)
