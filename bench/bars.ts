@@ -45,6 +45,8 @@ const BARS: readonly Bar[] = [
   costOf('steady, kept ÷ graphile-worker', 'steady', 'leasehold', 'graphile-worker'),
   speedOfBest('one job at a time ÷ best peer', 'batch-1', 1.2),
   costOf('one job at a time ÷ graphile-worker', 'batch-1', 'leasehold', 'graphile-worker'),
+  speedOfBest('one handler at a time, claiming ahead ÷ best peer', 'one-handler', 1.2),
+  costOf('one handler at a time, claiming ahead ÷ graphile-worker', 'one-handler', 'leasehold', 'graphile-worker'),
   speedOfBest('enqueue in a transaction, median ÷ best peer', 'single', 1, 'perSecondAtP50'),
   latencyOfBest('idle latency, median ÷ best peer', 'idle', 'p50Ms', 1),
   latencyOfBest('idle latency, p99 ÷ best peer', 'idle', 'p99Ms', 1),

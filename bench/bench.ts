@@ -35,6 +35,7 @@ export interface Sizes {
   readonly singles: number
   /** Jobs that are done one by one. */
   readonly oneByOne: number
+  readonly oneHandler: number
   /** Jobs that come now and then to a worker that waits. */
   readonly idle: number
   readonly trickle: TrickleSizes
@@ -104,6 +105,7 @@ export const FULL: Sizes = {
   asyncJobs: 50_000,
   singles: 1_500,
   oneByOne: 20_000,
+  oneHandler: 100_000,
   idle: 200,
   trickle: { rounds: 5, warmUpJobs: 4_000, seconds: 10 },
   workersJobs: 400_000,
@@ -152,6 +154,7 @@ export const QUICK: Sizes = {
   asyncJobs: 5_000,
   singles: 200,
   oneByOne: 200,
+  oneHandler: 5_000,
   idle: 20,
   trickle: { rounds: 1, warmUpJobs: 150, seconds: 2 },
   workersJobs: 15_000,

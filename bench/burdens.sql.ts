@@ -20,3 +20,7 @@ create table one_row with (fillfactor = 50) as select 0::bigint as value`
 
 export const UPDATE_ONE_ROW = `-- bench.update_one_row
 update one_row set value = value + 1`
+
+// Two gigabytes of the log, which a checkpoint then leaves to be written again (min_wal_size).
+export const FILL_LOG = `-- bench.fill_log
+select count(pg_logical_emit_message(false, 'bench', repeat('x', 1048576))) from generate_series(1, 2048)`

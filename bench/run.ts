@@ -36,6 +36,7 @@ import {
   drainScenario,
   neverAnalyzedScenario,
   oneByOneScenario,
+  oneHandlerScenario,
   steadyScenario,
 } from './scenarios/throughput.ts'
 import { trickleScenario } from './scenarios/trickle.ts'
@@ -54,6 +55,7 @@ const SCENARIOS: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
   workers: workersScenario,
   async: asyncScenario,
   'batch-1': oneByOneScenario,
+  'one-handler': oneHandlerScenario,
   'never-analyzed': neverAnalyzedScenario,
   backlog: backlogScenario,
   memory: memoryScenario,
@@ -152,6 +154,7 @@ async function run({ names, contenders, sizes, quick, writeDocs, json, absurd }:
   await installPackages(say)
   const node = contendersNode()
   const server = await BenchServer.start(18)
+  if (!quick) await server.fillLog()
   const results = new Results()
   const descriptions = new Map<ContenderName, Description>()
   const bench: Bench = {

@@ -4,13 +4,14 @@
  */
 import pg from 'pg'
 import { type PostgresServer, type PostgresVersion, startPostgres } from '../tools/postgres.ts'
+import { FILL_LOG } from './burdens.sql.ts'
 import { processMicros, serverMicros } from './processors.ts'
 
 const SETTINGS = {
   fsync: 'on',
   synchronous_commit: 'on',
   shared_buffers: '512MB',
-  // Checkpoints come when the benchmark asks for one. Log segments are reused rather than made anew in a backend's time.
+  // Checkpoints come when the benchmark asks for one. Log segments are reused rather than made anew in a backend's time (fillLog).
   max_wal_size: '8GB',
   min_wal_size: '2GB',
   checkpoint_timeout: '30min',
@@ -74,6 +75,12 @@ export class BenchServer {
     const all = serverMicros(this.postmaster)
     if (all === null) return null
     return [...this.#observers].reduce((rest, pid) => rest - (processMicros(pid) ?? 0), all)
+  }
+
+  /** Makes segments of the log, so that each run finds some to reuse, as on a server that has run for a while. */
+  async fillLog(): Promise<void> {
+    await this.admin.query(FILL_LOG)
+    await this.admin.query('checkpoint')
   }
 
   async stop(): Promise<void> {

@@ -22,6 +22,8 @@ const TITLES: Readonly<Record<string, string>> = {
   'workers-5-ms': 'workers-5-ms: the same, handlers wait 5 ms, 50 at a time in each process',
   async: 'async: handlers that wait 20 ms, 500 at a time (25,000 a second would be ideal)',
   'batch-1': 'batch-1: one job at a time from end to end, nothing claimed ahead',
+  'one-handler':
+    'one-handler: one handler at a time, which does nothing; jobs are claimed ahead and completed together',
   'never-analyzed': 'never-analyzed: drain, but the tables were never vacuumed or analyzed',
   backlog: 'backlog: processor time per job, a million waiting ÷ few waiting',
   'held-snapshot': 'held-snapshot: processor time per job, an old snapshot held ÷ not held',

@@ -15,6 +15,7 @@ const CONCURRENCY: Readonly<Record<Style, number>> = {
   'slow-handlers': SLOW_HANDLERS,
   'handlers-50': 50,
   'one-by-one': 1,
+  'one-handler': 1,
   'trickle-50': 50,
   'trickle-10': 10,
   keys: 8,

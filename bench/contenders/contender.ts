@@ -14,6 +14,7 @@ import type { Input } from '../inputs.ts'
  *   handlers-50    a backlog, and 50 handlers at a time that each wait for a few milliseconds
  *   latency        a job now and then, started at once
  *   one-by-one     a backlog, and one job from end to end before the next is claimed
+ *   one-handler    a backlog, and one handler at a time; jobs may be claimed ahead, and completed together
  *   trickle-50     jobs one by one, and up to 50 handlers at a time that each wait for something
  *   trickle-10     the same with 10
  *   keys           a backlog of many keys, whose jobs run one after the other
@@ -26,6 +27,7 @@ export type Style =
   | 'handlers-50'
   | 'latency'
   | 'one-by-one'
+  | 'one-handler'
   | 'trickle-50'
   | 'trickle-10'
   | 'keys'

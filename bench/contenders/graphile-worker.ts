@@ -41,6 +41,7 @@ const OPTIONS: Readonly<Record<Style, GraphileConfig.WorkerOptions>> = {
   'handlers-50': { ...BATCHED, concurrentJobs: 50, maxPoolSize: POOL },
   latency: { concurrentJobs: CONCURRENCY, maxPoolSize: POOL },
   'one-by-one': { concurrentJobs: 1, maxPoolSize: POOL },
+  'one-handler': { ...BATCHED, concurrentJobs: 1, maxPoolSize: POOL },
   'trickle-50': trickle(50, 5),
   'trickle-10': trickle(10, 20),
   keys: { ...BATCHED, concurrentJobs: CONCURRENCY, maxPoolSize: POOL, pollInterval: SOON_MS },

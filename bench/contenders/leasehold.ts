@@ -16,6 +16,7 @@ const OPTIONS: Readonly<Record<Style, WorkerOptions>> = {
   'slow-handlers': { concurrency: SLOW_HANDLERS },
   'handlers-50': { concurrency: 50 },
   'one-by-one': { concurrency: 1, prefetch: 0 },
+  'one-handler': { concurrency: 1 },
   'trickle-50': { concurrency: 50 },
   'trickle-10': { concurrency: 10 },
   keys: {},

@@ -26,6 +26,7 @@ const OPTIONS: Readonly<Record<Style, WorkOptions>> = {
   'trickle-50': { ...FULL_BATCHES, batchSize: 2, localConcurrency: 25 },
   'trickle-10': { batchSize: 1, localConcurrency: 10, pollingIntervalSeconds: 0.5 },
   'one-by-one': { batchSize: 1, localConcurrency: 1, burstWhenReadyExceeds: 1, pollingIntervalSeconds: 0.5 },
+  'one-handler': { ...FULL_BATCHES, batchSize: BATCH, localConcurrency: 1 },
   // See pg-boss-ordered.ts.
   keys: {},
   'one-key': {},
@@ -39,6 +40,7 @@ const QUEUES: Readonly<Record<Style, string>> = {
   'handlers-50': 'bench',
   latency: 'bench_notify',
   'one-by-one': 'bench',
+  'one-handler': 'bench',
   'trickle-50': 'bench_notify',
   'trickle-10': 'bench_notify',
   keys: 'bench',
@@ -82,7 +84,8 @@ export const pgBoss: Contender = {
     if (style === 'one-by-one') await countReady(url, queue)
     const boss = await start(url)
     await boss.work<Input>(queue, OPTIONS[style], async (jobs) => {
-      await Promise.all(jobs.map(({ data }) => handle(data)))
+      if (style === 'one-handler') for (const { data } of jobs) await handle(data)
+      else await Promise.all(jobs.map(({ data }) => handle(data)))
     })
     return { stop: () => boss.stop() }
   },

@@ -60,6 +60,12 @@ export async function oneByOneScenario(bench: Bench): Promise<void> {
   addSpans(bench, 'batch-1', 'bare', spans)
 }
 
+/** One handler at a time, with what each has to make that fast: jobs claimed ahead, and completed together. BullMQ has neither. */
+export async function oneHandlerScenario(bench: Bench): Promise<void> {
+  const contenders = QUEUES.filter((queue) => queue !== 'bullmq')
+  await drains(bench, 'one-handler', contenders, () => ({ style: 'one-handler', jobs: bench.sizes.oneHandler }))
+}
+
 /** `bare`: a row is updated and committed, from Node and back, again and again. No queue that ends its jobs durably can do with less. */
 async function commits(bench: Bench, count: number): Promise<Span> {
   const database = await bench.server.clone('bare', async (main) => {
@@ -101,6 +107,7 @@ function flow(bench: Bench, contender: ContenderName, database: Database, jobs: 
     withProcess(bench, contender, async (producer) => {
       worker.onMark(({ handled }) => void producer.call('finished', { count: handled }).catch(() => {}))
       await worker.call('work', { url, style: 'steady', jobs, marks })
+      await bench.server.admin.query('checkpoint')
       const producing = producer.call('produce', { url, from: 0, to: jobs, ...STEADY })
       await worker.mark(warmUp)
       // Statistics as autovacuum would have left them: without them graphile-worker took twice as long.
