@@ -87,14 +87,16 @@ ${LET_IN}, is_open => true
 from ended`
 
 // A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). The first row, which is no job, has the ids of what
-// was completed. The two halves do not meet: what is completed is claimed, so the claim passes it over.
+// was completed. The two halves do not meet: what is completed is claimed, so the claim passes it over. The claim comes last, as a
+// left join makes sure of: it finds what was committed meanwhile.
 //   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
 //   $14, $15 due for so many ms  $16 share  $17 run length  $18 lines or null
 export const TURN = `-- job.turn
 ${COMPLETED}
-select claimed.*, case when claimed.id is null then (select array_agg(id) from ended) end as completed
-from leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16,
-  run_length => $17, lines => $18) as claimed`
+select claimed.*, case when claimed.id is null then completed end as completed
+from (select array_agg(id) as completed from ended) as answered
+left join leasehold.claim($6, $5, $7, $8, $9, $10, $11, $12, $13, older_ms => $14, younger_ms => $15, share => $16,
+  run_length => $17, lines => $18) as claimed on true`
 
 // The completion comes first, as a left join makes sure of: the claim finds the jobs that it lets in.
 //   $1–$6 as for COMPLETE_IN_ORDER  $7–$19 as $6–$18 of TURN

@@ -9,7 +9,6 @@
  * is then refused may have been recorded the first time, so the database is asked (decisions/0009). A batch that the server
  * refuses for what is in it is sent one by one, so that one bad outcome does not hold up the others.
  */
-import { setImmediate } from 'node:timers/promises'
 import { describeError } from '../core/error-description.ts'
 import type { Lane } from '../db/lane.ts'
 import { isAboutTheData } from '../db/refusal.ts'
@@ -141,8 +140,6 @@ export class Outcomes {
   }
 
   async #sendNext(): Promise<number> {
-    // Handlers that end in the same turn are reported together.
-    await setImmediate()
     if (this.#queue.length > 0 && this.#oneByOne === 0) await this.#depart()
     const batch = this.#queue.slice(0, this.#oneByOne > 0 ? 1 : this.#batchSize())
     if (batch.length === 0) return Number.POSITIVE_INFINITY

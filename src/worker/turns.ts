@@ -86,16 +86,20 @@ export class Turns {
     })
   }
 
-  /** Resolves when so many completions should leave. They may be held until then, if another statement is likely to come. */
+  /**
+   * Resolves when so many completions should leave, with those of the handlers that end in the same turn of the event loop. They may be
+   * held until then, if another statement is likely to come.
+   */
   async departure(completions: number, heldUntil = Number.NEGATIVE_INFINITY): Promise<void> {
     const waitMs = this.#leaveAt(heldUntil) - monotonicMs()
-    if (waitMs <= 0 || completions >= MANY || this.#waiting !== undefined) return
-    this.#isHolding = true
-    await this.#distance.wait(waitMs)
-    this.#isHolding = false
-    if (this.#waiting !== undefined) return
-    this.onLeaving()
-    // The claim that was asked for is made meanwhile.
+    if (waitMs > 0 && completions < MANY && this.#waiting === undefined) {
+      this.#isHolding = true
+      await this.#distance.wait(waitMs)
+      this.#isHolding = false
+      if (this.#waiting !== undefined) return
+      // The claim that was asked for is made in this turn.
+      this.onLeaving()
+    }
     await setImmediate()
   }
 

@@ -67,6 +67,25 @@ test('a turn does not claim the job it completes, even if it is next in the queu
   assert.notEqual(claimed.jobs[0]!.jobId, first!.jobId)
 })
 
+test('a turn claims what was committed while it completed', async () => {
+  const job = await claimedBy(lane, worker, 'turn late')
+  // A job that comes while the other is completed.
+  await db.pool.query(`create function come() returns trigger language plpgsql as $$
+    begin
+      insert into leasehold.job (available_at, created_at, partition_bucket, queue, kind, payload)
+      values (leasehold.clock(), leasehold.clock(), 0, old.queue, 'mail', '"late"');
+      return old;
+    end $$`)
+  await db.pool.query(`create trigger come before delete on leasehold.job for each row when (old.queue = 'turn late')
+    execute function come()`)
+  const { claimed } = await take([job], 'turn late')
+  await db.pool.query('drop trigger come on leasehold.job')
+  assert.deepEqual(
+    claimed.jobs.map(({ payload }) => payload),
+    ['"late"'],
+  )
+})
+
 test('two outcomes of one job, under its claim and under another: the fence decides, whichever comes first', async () => {
   for (const order of ['stale first', 'stale last']) {
     const job = await claimedBy(lane, worker, `turn ${order}`)
