@@ -115,8 +115,9 @@ begin
       select true from leasehold.dead_letter d
       where d.blocks_key and d.queue = job.queue and d.partition_key = job.partition_key and d.key_seq < job.key_seq
       limit 1
-    ) is null and (is_completion or (
-      -- Since the look above a dead letter that blocked the key may have been redriven: it comes first.
+    ) is null and (is_completion and not is_open or (
+      -- Since the look above a dead letter that blocked the key may have been redriven: it comes first. Behind a job that is completed
+      -- there is none in front, but in a caller's transaction it may be one that was left of a claim that was swept.
       select true from leasehold.job ahead
       where ahead.queue = job.queue and ahead.partition_key = job.partition_key and ahead.key_seq < job.key_seq
         and (ahead.claim_id is null or (select q.ordered from leasehold.queue q where q.name = ahead.queue))
@@ -235,9 +236,10 @@ begin
 end
 $$;
 
--- Looks again at keys of these queues that advance() could not judge. Returns how many jobs were let in. A key that is empty but
--- for a producer that has not committed stays as it is, and nothing is written: many claims may look while that transaction is
--- open.
+-- Looks again at keys of these queues that advance() could not judge. Returns how many jobs were let in. A key that still cannot be
+-- judged stays as it is, and nothing is written, since every claim looks while that is so: one that is empty but for a producer that
+-- has not committed, one whose first job is locked, and one whose first job is left of a claim that was swept, behind what is a dead
+-- letter by now.
 create function leasehold.check_order(queues text[]) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -255,7 +257,24 @@ begin
       left join lateral (
         select true as is_free from leasehold.order_key o where o.queue = c.queue and o.key = c.key for update skip locked
       ) k on true
+      left join lateral (
+        select job.id, job.claim_id, job.key_seq from leasehold.job
+        where job.queue = c.queue and job.partition_key = c.key and job.key_seq is not null and (
+          job.claim_id is null or (select q.ordered from leasehold.queue q where q.name = c.queue)
+        )
+        order by job.key_seq
+        limit 1
+      ) head on true
+      left join lateral (
+        select true as is_free from leasehold.job where job.id = head.id for update skip locked
+      ) h on true
       where c.queue = any (queues) and (
+        head.id is null or h.is_free and (head.claim_id is null or (
+          select true from leasehold.dead_letter d
+          where d.blocks_key and d.queue = c.queue and d.partition_key = c.key and d.key_seq < head.key_seq
+          limit 1
+        ) is null)
+      ) and (
         k.is_free
         or (
           select j.blocked from leasehold.job j

@@ -43,8 +43,8 @@ select count(*) as count from (
 // Releases a whole claim whose reply was lost, without knowing what is in it. The jobs never started: attempt and place in
 // the line are kept. A job whose cancellation was requested is cancelled, after the others have gone back: finish() may return
 // the rest of its run. A worker is woken, as by an enqueue. Not closed: another transaction has locked one of the jobs. Then the claim is
-// marked, as by the sweep: what is left of a run may be behind a job that another claim takes. advance(): the first of a key may be in
-// no claim index, if one in front of it has left.
+// marked, as by the sweep: what is left of a run may be behind a job that another claim takes. And none is cancelled, since
+// return_rest() might wait for that transaction. advance(): the first of a key may be in no claim index, if one in front of it has left.
 //   $1 claim id  $2 worker id
 export const RELEASE_CLAIM = `-- claim.release
 with mine as materialized (
@@ -81,7 +81,7 @@ with mine as materialized (
 )
 select id, lease_generation, not exists (select from locked) as closed, (
     select leasehold.finish('cancelled', array_agg(id), $2, array_agg(cancel_reason))
-    from looked where cancel_requested_at is not null and (select count(*) from returned) >= 0
+    from looked where cancel_requested_at is not null and not exists (select from locked) and (select count(*) from returned) >= 0
   ) as finished, (
     select leasehold.wake(array_agg(distinct queue)) from looked
     where id is not null and cancel_requested_at is null having count(*) > 0
@@ -89,4 +89,4 @@ select id, lease_generation, not exists (select from locked) as closed, (
     select leasehold.advance(array_agg(queue), array_agg(partition_key)) from returned
     where key_seq is not null having count(*) > 0
   ) as let_in
-from looked where id is not null`
+from looked where id is not null and (cancel_requested_at is null or not exists (select from locked))`

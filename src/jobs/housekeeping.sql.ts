@@ -7,10 +7,10 @@
 // A lost lease means a crash, and the job may be its cause: it leaves the ordinary claim index (crashes > 0). While the
 // worker held other jobs none is to blame, and the attempt is returned; the job tries again in smaller company. It is
 // blamed, and its attempt spent, when it was surely alone, or from its third crash on, when it was claimed alone
-// (decisions/0007). It may have started, so it no longer expires.
+// (decisions/0007). It was not alone if another job of its claim is locked. It may have started, so it no longer expires.
 //
 // Of a run only the first job that is left can have started. The others waited for it: they are blocked again, and spent nothing.
-// So is one that an earlier sweep found locked, if the one in front of it has become a dead letter since.
+// So is one that an earlier sweep found locked, if the one in front of it has become a dead letter since. That one may have started.
 // What was returned is so before finish() lets the next job of a key in. The one in front may have been completed since this
 // statement began: advance() looks once more.
 // A job that is to be buried or cancelled stays with its claim as long as another of its run is locked: else that one would be
@@ -27,7 +27,7 @@ with awaited as materialized (
   limit 1
   for update
 ), locked as materialized (
-  select id, worker_id, job_ids from leasehold.claim
+  select id, worker_id, job_ids, swept from leasehold.claim
   where expires_at <= leasehold.clock() and expires_at <= (
     select coalesce(case when $3 then swept_until end, 'infinity') from leasehold.sweep
   ) and (select count(*) from awaited) >= 0
@@ -35,11 +35,11 @@ with awaited as materialized (
   limit (select $1::bigint)
   for update skip locked
 ), expired as materialized (
-  select id, worker_id, job_ids
+  select id, worker_id, job_ids, swept
   from (select *, sum(cardinality(job_ids)) over (rows unbounded preceding) as so_far from locked) as counted
   where so_far - cardinality(job_ids) < $2
 ), looked as materialized (
-  select e.id as claim, e.worker_id, held.job_id, j.*
+  select e.id as claim, e.worker_id, e.swept, held.job_id, j.*
   from expired e
   cross join lateral (select distinct unnest(e.job_ids)) as held (job_id)
   left join lateral (
@@ -87,6 +87,7 @@ with awaited as materialized (
       select looked.*, not waited and (crashes >= 2 or (
         count(id) filter (where not waited) over (partition by worker_id) = 1
         and (select count(*) from leasehold.claim c where c.worker_id = looked.worker_id) = 1
+        and claim not in (select stuck.claim from stuck where not stuck.in_order)
       )) as blamed
       from looked where id is not null
     ) as live
@@ -108,7 +109,9 @@ with awaited as materialized (
   where id = any (array(select id from judged where next = 'pending' and not blamed and not waited))
   returning id
 ), returned_rest as (
-  update leasehold.job set claim_id = null, claimed_at = null, attempts = attempts - 1, blocked = true
+  update leasehold.job
+  set claim_id = null, claimed_at = null, attempts = attempts - 1, blocked = true,
+    expires_at = case when id <> all (array(select id from judged where swept)) then expires_at end
   where id = any (array(select id from judged where next = 'pending' and waited))
   returning id
 ), marked as (

@@ -88,7 +88,7 @@ from ended`
 
 // A turn: COMPLETE and a claim in one statement and one commit (decisions/0031). The first row, which is no job, has the ids of what
 // was completed. The two halves do not meet: what is completed is claimed, so the claim passes it over. The claim comes last, as a
-// left join makes sure of: it finds what was committed meanwhile.
+// left join makes sure of: it finds what was enqueued before the turn and committed meanwhile.
 //   $1–$5 as for COMPLETE, but $5 claims as well  $6 claim id  $7 lease in ms  $8 limit  $9 kinds  $10–$13 spots, or $10 queues
 //   $14, $15 due for so many ms  $16 share  $17 run length  $18 lines or null
 export const TURN = `-- job.turn

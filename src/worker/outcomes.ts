@@ -118,14 +118,16 @@ export class Outcomes {
   }
 
   async #flush(): Promise<number> {
-    let waitMs = Number.POSITIVE_INFINITY
+    let sendsNext = false
     try {
-      waitMs = await this.#sendNext()
+      const waitMs = await this.#sendNext()
+      // Or something has ended since it was empty.
+      sendsNext = this.#queue.length > 0 && waitMs !== BUSY_AGAIN_MS
+      return waitMs
     } finally {
-      if (waitMs === 0 && this.#queue.length > 0) this.#turns.open()
+      if (sendsNext) this.#turns.open()
       else this.#turns.close()
     }
-    return waitMs
   }
 
   #depart(): Promise<void> {

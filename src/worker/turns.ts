@@ -96,9 +96,8 @@ export class Turns {
       this.#isHolding = true
       await this.#distance.wait(waitMs)
       this.#isHolding = false
-      if (this.#waiting !== undefined) return
-      // The claim that was asked for is made in this turn.
-      this.onLeaving()
+      // The claim that is asked for is made in this turn.
+      if (this.#waiting === undefined) this.onLeaving()
     }
     await setImmediate()
   }
@@ -110,8 +109,9 @@ export class Turns {
 
   /** So many completions are ready by now, and the last of them may be held until then. */
   ready(completions: number, heldUntil = Number.NEGATIVE_INFINITY): void {
-    if (completions >= MANY) this.leaveNow()
-    else this.#distance.endBy(this.#leaveAt(heldUntil))
+    const leaveAt = this.#leaveAt(heldUntil)
+    if (completions >= MANY || leaveAt <= monotonicMs()) this.leaveNow()
+    else this.#distance.endBy(leaveAt)
   }
 
   /** What waits for its departure waits no longer. */

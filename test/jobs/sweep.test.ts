@@ -142,6 +142,23 @@ test('a job that died with its worker’s other jobs keeps its attempts, also wh
   assert.deepEqual(rows, [{ attempts: 0, crashes: 1 }])
 })
 
+test('a job was not alone if another of its claim is locked when their lease is over', async (t) => {
+  const { db, lane } = await setUp(t)
+  const ids = await enqueueMany(lane, 2, { maxAttempts: 1 })
+  await claim(lane, request(), everyStart(['mail']))
+  const other = await db.connect()
+  await other.query('begin')
+  await other.query('select from leasehold.job where id = $1 for update', [ids[1]])
+  await db.clock.advance('31 s')
+  assert.deepEqual(
+    (await sweep(lane)).jobs.map(({ jobId, outcome }) => [jobId, outcome]),
+    [[ids[0], 'pending']],
+  )
+  const { attempts, crashes } = await jobRow(db, ids[0]!)
+  assert.deepEqual([attempts, crashes], [0, 1])
+  await other.query('rollback')
+})
+
 test('a redriven job that died with its worker is still claimed alone', async (t) => {
   const { db, lane } = await setUp(t)
   const id = await enqueueOne(lane, { maxAttempts: 1 })

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import type { Lane } from '../../src/db/lane.ts'
 import { assertLease } from '../../src/effects/lease.ts'
 import { claimSuspects, newClaimId, releaseClaim } from '../../src/jobs/claim.ts'
-import { complete } from '../../src/jobs/completion.ts'
+import { complete, completeWithin } from '../../src/jobs/completion.ts'
 import { sweep } from '../../src/jobs/housekeeping.ts'
 import { type ClaimedJob, type JobId, leaseOf } from '../../src/jobs/job.ts'
 import { cancel, redrive } from '../../src/jobs/operator.ts'
@@ -20,6 +20,7 @@ import {
   nothingLeft,
   type OnDeadLetter,
   orderedQueue,
+  stopsIn,
 } from '../support/order.ts'
 import { completeAll, findJobRow, jobRow, LEASE_MS, newWorker, session } from '../support/queue.ts'
 
@@ -164,6 +165,79 @@ for (const [name, giveBack] of Object.entries(returns)) {
     }
   })
 }
+
+test('a job that a sweep left behind a dead letter does not expire there: its handler may have started', async (t) => {
+  const { db, ids } = await leftBehindDeadLetter(t, 'block')
+  await db.pool.query("update leasehold.job set expires_at = leasehold.clock() + interval '1 h' where id = $1", [
+    ids[1],
+  ])
+  await db.clock.advance('2 s')
+  await sweepAtOnce(db)
+  const { rows } = await db.pool.query('select claim_id, expires_at from leasehold.job where id = $1', [ids[1]])
+  assert.deepEqual(rows, [{ claim_id: null, expires_at: null }])
+})
+
+test('claims write nothing about a key whose first job is locked, or was left behind a dead letter', async (t) => {
+  const checks = async (db: TestDatabase) =>
+    (await db.pool.query<{ id: string }>('select id from leasehold.order_check')).rows
+  const claimAndCompare = async (db: TestDatabase, lane: Lane) => {
+    const before = await checks(db)
+    assert.equal(before.length, 1)
+    for (let claims = 0; claims < 5; claims++) assert.deepEqual(await claimRun(lane, { worker }), [])
+    assert.deepEqual(await checks(db), before)
+  }
+  {
+    const { db, lane } = await orderedQueue(t)
+    const ids = await enqueueInKey(lane, 3)
+    const run = await claimRun(lane, { worker, runLength: 2 })
+    const unlock = await locked(db, ids[1]!)
+    await completeAll(lane, worker, run.slice(0, 1))
+    await claimAndCompare(db, lane)
+    await unlock()
+    await completeAll(lane, worker, run.slice(1))
+    assert.deepEqual(await workOff(lane), ids.slice(2))
+    await nothingLeft(db)
+  }
+  const { db, lane, ids, left } = await leftBehindDeadLetter(t, 'park')
+  await claimAndCompare(db, lane)
+  await settle(lane, worker, [{ ...left, verb: 'release' }])
+  assert.deepEqual(await workOff(lane), [])
+  assert.equal((await jobRow(db, ids[1]!)).reason, 'parked')
+})
+
+test('the release of a claim waits for no locked job: what was to be cancelled is so when all are free', async (t) => {
+  const { db, lane } = await orderedQueue(t)
+  const ids = await enqueueInKey(lane, 3)
+  const run = await claimRun(lane, { worker })
+  await cancel(lane, [ids[0]!])
+  const unlock = await locked(db, ids[1]!)
+  const releaser = await session(db)
+  const released = releaseClaim(releaser.lane, worker, run[0]!.claimId)
+  const waits = waitUntilBlocked(await db.connect(), releaser.pid).then(() => assert.fail('the release waits'))
+  assert.deepEqual(idsOf(await Promise.race([released, waits])), [ids[2]])
+  await releaser.client.end()
+  assert.deepEqual(await broken(db), [])
+  await unlock()
+  assert.deepEqual(idsOf(await releaseClaim(lane, worker, run[0]!.claimId)).sort(), ids.slice(0, 2))
+  assert.equal((await jobRow(db, ids[0]!)).status, 'cancelled')
+  assert.deepEqual(await workOff(lane), ids.slice(1))
+  await nothingLeft(db)
+})
+
+test('a job that was left behind is completed in a transaction while what is in front is redriven: that comes first', async (t) => {
+  const { db, lane, ids, left } = await leftBehindDeadLetter(t, 'block')
+  const { client, arrived, open, ...gated } = await stopsIn(db, 'advance', '  with moved as (')
+  await client.query('begin')
+  const completed = completeWithin(gated.lane.within(client), worker, left)
+  await arrived()
+  await redrive(lane, [ids[0]!])
+  await open()
+  await completed
+  await client.query('commit')
+  assert.deepEqual(await broken(db), [])
+  assert.deepEqual(await workOff(lane), [ids[0], ids[2]])
+  await nothingLeft(db)
+})
 
 test('a claim of which a part was released is marked: what is left is behind a job of another claim', async (t) => {
   const { db, lane } = await orderedQueue(t)
