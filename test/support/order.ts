@@ -78,7 +78,7 @@ export async function countRows(db: Pick<TestDatabase, 'pool'>, table: string): 
  * a dead letter that blocks.
  *
  * A sweep or a release passes over a job that another transaction has locked, and marks the claim: such a job is left where it
- * was, and what was in front of it goes its own way. Nobody starts it before it was returned, behind what is then in front of it.
+ * was, and what was in front of it goes its own way. No worker starts it before it was returned, behind what is then in front of it.
  */
 const BROKEN = `
 with placed as (
